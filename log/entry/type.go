@@ -1,0 +1,52 @@
+package entry
+
+import "fmt"
+
+// Type says what an entry changes. Values are stored on disk and are never
+// reused; each part of Sluice has a block of its own.
+type Type uint8
+
+// The types of entries. Each is applied by the part named in its block.
+const (
+	// TypeInvalid is never written, so that zeroes are not an entry.
+	TypeInvalid Type = 0
+	// TypeNoop changes nothing (a new Raft leader's first entry).
+	TypeNoop Type = 1
+
+	// TypeProduce appends a record batch v2 to a partition. The payload is the
+	// batch as the client sent it. Applied by log/apply.
+	TypeProduce Type = 2
+	// TypeLogStart moves log start offsets forward (retention, DeleteRecords).
+	// Applied by log/apply.
+	TypeLogStart Type = 3
+
+	// Types 16 to 31: catalog.
+	TypeCreateTopic      Type = 16
+	TypeDeleteTopic      Type = 17
+	TypeCreatePartitions Type = 18
+	TypeAlterConfigs     Type = 19
+
+	// Types 32 to 47: txn/producer.
+	TypeAllocateProducerID Type = 32
+	TypeExpireProducers    Type = 33
+)
+
+var typeNames = map[Type]string{
+	TypeNoop:               "noop",
+	TypeProduce:            "produce",
+	TypeLogStart:           "log-start",
+	TypeCreateTopic:        "create-topic",
+	TypeDeleteTopic:        "delete-topic",
+	TypeCreatePartitions:   "create-partitions",
+	TypeAlterConfigs:       "alter-configs",
+	TypeAllocateProducerID: "allocate-producer-id",
+	TypeExpireProducers:    "expire-producers",
+}
+
+// String returns the name that dumps and error messages show.
+func (t Type) String() string {
+	if name, ok := typeNames[t]; ok {
+		return name
+	}
+	return fmt.Sprintf("type-%d", uint8(t))
+}
