@@ -1,0 +1,60 @@
+# Sluice: `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+export CGO_ENABLED ?= 0
+
+# Packages whose tests run under the race detector (cgo is needed for it alone).
+UNIT := ./broker/... ./catalog/... ./cmd/... ./log/... ./protocol/... ./txn/... ./metrics/... ./tests/arch/...
+
+.PHONY: help build run check lint test test-unit test-e2e test-clients crash fuzz bench bench-compare docs tools clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
+
+build: ## build the static binary bin/sluice
+	go build $(GOFLAGS_BUILD) -o bin/sluice ./cmd/sluice
+
+run: build ## build, then serve on 127.0.0.1:9092 with data under ./data
+	exec ./bin/sluice serve
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+		if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	cd tests/e2e && go vet ./... && go run honnef.co/go/tools/cmd/staticcheck ./...
+
+test-unit: ## unit tests of every package, under the race detector
+	CGO_ENABLED=1 go test -race -timeout 10m $(UNIT)
+
+test-e2e: build tools ## end-to-end tests: the real binary with kcat, franz-go and sarama
+	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice go test -count=1 -timeout 15m ./...
+
+check: lint test-unit ## what can be checked without starting the binary
+
+test: check test-e2e ## everything that guards the project; installs what it needs
+
+crash: build ## 100 rounds of SIGKILL under load, every acknowledged record checked
+	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice SLUICE_CRASH_ROUNDS=$${ROUNDS:-100} go test -count=1 -timeout 60m -run 'Crash' -v ./...
+
+fuzz: ## fuzz every target for FUZZTIME (default 1m) each; T=name runs one
+	.ci/fuzz $${FUZZTIME:-1m} $${T:-}
+
+bench: ## micro-benchmarks with bytes/s and allocations
+	go test -run '^$$' -bench $${T:-.} -benchmem -count $${COUNT:-1} $(UNIT)
+
+bench-compare: ## benchstat of the working tree against REF (default main)
+	.ci/bench-compare $${REF:-main} $${T:-.}
+
+docs: ## generate what is generated in docs/
+	go run ./cmd/sluice/config/gendoc > docs/config.md
+
+tools: ## install what the tests need from Debian's packages (kcat)
+	.ci/tools
+
+clean: ## remove what was built
+	rm -rf bin .cache
