@@ -19,8 +19,8 @@ import (
 // tails, and the next start finds the damage.
 func (s *Set) Attach(f *File) error {
 	number := f.head.Number
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.attaching.Lock()
+	defer s.attaching.Unlock()
 	files := *s.files.Load()
 	if files[number] != nil {
 		return fmt.Errorf("attach index file: segment %d has one already", number)
@@ -38,7 +38,9 @@ func (s *Set) Attach(f *File) error {
 	if err != nil {
 		return fmt.Errorf("attach index file: %w", err)
 	}
+	s.mu.Lock()
 	s.unsealed = slices.DeleteFunc(s.unsealed, func(t *tailSegment) bool { return t.number == number && t.sealed })
+	s.mu.Unlock()
 	return nil
 }
 
@@ -74,8 +76,8 @@ func (q *Queue) attach(segment, slot uint32, d dirEntry) {
 // need it (see Needed), and gives up the set's reference. It does nothing when
 // the segment has no file. Readers that are in the file finish in it.
 func (s *Set) Detach(segment uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.attaching.Lock()
+	defer s.attaching.Unlock()
 	files := *s.files.Load()
 	f := files[segment]
 	if f == nil {
@@ -165,8 +167,8 @@ func (s *Set) acquire(segment uint32) *File {
 // Close gives up the set's references to files. Look-ups in files find nothing
 // afterwards.
 func (s *Set) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.attaching.Lock()
+	defer s.attaching.Unlock()
 	for _, f := range *s.files.Swap(&map[uint32]*File{}) {
 		f.Release()
 	}

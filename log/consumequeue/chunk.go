@@ -20,7 +20,8 @@ func (s *Set) DrainNew(segment uint32, dst []byte) []byte {
 	return dst
 }
 
-// Undrained returns how many bytes DrainNew would give for the segment.
+// Undrained returns how many bytes DrainNew would give for the segment. Only the
+// apply loop calls it.
 func (s *Set) Undrained(segment uint32) int {
 	if t := s.findTail(segment); t != nil {
 		return len(t.fresh)

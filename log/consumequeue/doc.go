@@ -32,9 +32,9 @@
 //
 // Each queue has a mutex that is held for a few dozen instructions: readers copy
 // out where to look and search without it, so that a slow page of a mapped file
-// never holds up the apply loop. Set.mu guards what belongs to no single queue
-// and is taken before a queue's. Creating, deleting and looking up a queue, and
-// looking up a file, take no lock on the reader's side.
+// never holds up the apply loop. Set.mu guards what belongs to no single queue,
+// as shortly. Set.attaching is held while files come and go. The order is
+// attaching, mu, a queue's; looking up a queue or a file takes none of them.
 //
 // # Failure
 //

@@ -20,6 +20,8 @@ type Set struct {
 	pages atomic.Pointer[map[uint64]*page]
 	files atomic.Pointer[map[uint32]*File] // attached, by segment; replaced, never changed
 
+	attaching sync.Mutex // held by Attach, Detach and Close from beginning to end
+
 	mu       sync.Mutex
 	count    int            // guarded by mu: queues in pages
 	unsealed []*tailSegment // guarded by mu: segments with tails, oldest first
