@@ -26,24 +26,19 @@ type Route struct {
 	Handle Handler
 }
 
-// Default limits for the size of request frames. Decoding may take up to
-// DecodeFactor times the size of a frame, so they are what the API needs and
-// not what Kafka allows (100 MiB for everything).
+// Default limits for the size of request frames. Decoding a hostile frame takes
+// up to DecodeFactor times its size, so they are what the API needs and not what
+// Kafka allows (100 MiB for everything).
 const (
 	// SmallBytes bounds requests that name a fixed number of things; most of it
 	// is for strings of 32 KiB.
 	SmallBytes = 256 << 10
 	// MediumBytes bounds requests that hold lists of topics, groups or configs.
 	MediumBytes = 1 << 20
-	// WideBytes bounds requests that hold an entry for each of 100,000 partitions
-	// and more.
-	WideBytes = 16 << 20
+	// WideBytes bounds requests that hold an entry for each of 100,000 partitions.
+	// (A Fetch outside of a session is the largest, with 33 bytes for each.)
+	WideBytes = 4 << 20
 )
-
-// DecodeFactor bounds the memory that a decoded request takes, in sizes of its
-// frame: what a hostile frame can make kmsg allocate (arrays of empty strings
-// are the worst). Honest requests take 1 to 4 times their size.
-const DecodeFactor = 32
 
 // DefaultMaxBytes returns the largest request frame of the API where its Route
 // sets none. For Produce it returns 0: that is bounded by
