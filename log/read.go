@@ -1,0 +1,131 @@
+package log
+
+import (
+	"errors"
+
+	"github.com/sluicemq/sluice/log/commitlog"
+	"github.com/sluicemq/sluice/log/consumequeue"
+	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/protocol/batch"
+	"github.com/sluicemq/sluice/protocol/kerr"
+)
+
+// findAtOnce is how many batches are looked up at a time.
+const findAtOnce = 64
+
+// Batches gathers what reads found: whole record batches, with their heads as
+// clients expect them. The zero value is empty. It belongs to one goroutine.
+type Batches struct {
+	// Pieces are the record batches, one or more in each piece, in the order in
+	// which they were read. They are valid until Release and must not be written to.
+	Pieces [][]byte
+	// Bytes is the size of all pieces.
+	Bytes int
+
+	log     *Log
+	slices  []commitlog.Slice
+	buffers []*[]byte
+	found   [findAtOnce]consumequeue.Located
+}
+
+// Release gives the memory of all pieces back.
+func (b *Batches) Release() {
+	for _, s := range b.slices {
+		s.Release()
+	}
+	for _, buffer := range b.buffers {
+		b.log.buffers.put(buffer)
+	}
+	clear(b.Pieces)
+	clear(b.slices)
+	clear(b.buffers)
+	b.Pieces, b.slices, b.buffers, b.Bytes = b.Pieces[:0], b.slices[:0], b.buffers[:0], 0
+}
+
+// Read adds record batches of a partition to b: from the one that holds the
+// offset from, in order, as long as their base offset is below to and they take
+// at most maxBytes together. The first batch is added whatever its size if
+// whole is set, so that a consumer always gets on. It returns the number of
+// bytes added.
+//
+// The errors carry Kafka's codes: OFFSET_OUT_OF_RANGE below the log start or
+// above the end, UNKNOWN_TOPIC_OR_PARTITION for a partition that is gone,
+// KAFKA_STORAGE_ERROR for what cannot be read. What was added before an error
+// of the last kind stays.
+func (l *Log) Read(p entry.Partition, from, to entry.Offset, maxBytes int, whole bool, b *Batches) (int, error) {
+	queue := l.queues.Get(p)
+	if queue == nil {
+		return 0, gone()
+	}
+	b.log = l
+	added := 0
+	for maxBytes > 0 || whole {
+		found, err := queue.Find(from, to, maxBytes, b.found[:0])
+		if err != nil {
+			if added > 0 {
+				return added, nil
+			}
+			return 0, readRefusal(err)
+		}
+		if len(found) == 0 || !whole && int(found[0].Size) > maxBytes {
+			return added, nil
+		}
+		for i := range found {
+			if err := l.readOne(&found[i], b); err != nil {
+				if added > 0 {
+					return added, nil
+				}
+				return 0, readRefusal(err)
+			}
+			added += int(found[i].Size)
+			maxBytes -= int(found[i].Size)
+		}
+		from, whole = found[len(found)-1].End(), false
+		if len(found) < cap(b.found) {
+			return added, nil
+		}
+	}
+	return added, nil
+}
+
+// readOne adds one batch, from the tail of the log in memory or from its file.
+func (l *Log) readOne(at *consumequeue.Located, b *Batches) error {
+	if slice, ok := l.commits.Cached(at.Pos(), int(at.Size)); ok {
+		b.slices = append(b.slices, slice)
+		b.Pieces = append(b.Pieces, slice.Bytes)
+		b.Bytes += len(slice.Bytes)
+		return nil
+	}
+	buffer := l.buffers.get(int(at.Size))
+	if err := l.commits.ReadPayload(at.Pos(), *buffer); err != nil {
+		l.buffers.put(buffer)
+		return err
+	}
+	l.patch(*buffer, at)
+	b.buffers = append(b.buffers, buffer)
+	b.Pieces = append(b.Pieces, *buffer)
+	b.Bytes += len(*buffer)
+	return nil
+}
+
+// patch gives a batch that was read from disk the head that apply gave it.
+func (l *Log) patch(payload []byte, at *consumequeue.Located) {
+	head := batch.Header(payload)
+	head.SetBaseOffset(int64(at.BaseOffset))
+	head.SetLeaderEpoch(LeaderEpoch)
+}
+
+// LeaderEpoch is the leader epoch of every partition: the term of a log that
+// never changed leader, counted from 0 as Kafka does.
+const LeaderEpoch int32 = 0
+
+func readRefusal(err error) error {
+	switch {
+	case errors.Is(err, consumequeue.ErrOutOfRange):
+		return kerr.New(kerr.OffsetOutOfRange, "the offset is outside the partition's log")
+	case errors.Is(err, consumequeue.ErrDeleted):
+		return gone()
+	default:
+		return kerr.New(kerr.KafkaStorageError, "%v", err)
+	}
+}
