@@ -82,8 +82,14 @@ type read struct {
 	Headers   string
 }
 
-// readAll reads a batch; nil shows as "null".
-func readAll(t testing.TB, c *batch.Codecs, b []byte) []read {
+// failer is what testing.TB and rapid.T share.
+type failer interface {
+	Fatalf(format string, args ...any)
+	Helper()
+}
+
+// readAll reads a batch to its end.
+func readAll(t failer, c *batch.Codecs, b []byte) []read {
 	t.Helper()
 	var out []read
 	it := c.Records(b)
@@ -97,6 +103,7 @@ func readAll(t testing.TB, c *batch.Codecs, b []byte) []read {
 	return out
 }
 
+// shown returns what a test compares; nil shows as "null".
 func shown(r *batch.Record) read {
 	s := read{Delta: r.OffsetDelta, Timestamp: r.Timestamp, Key: show(r.Key), Value: show(r.Value)}
 	for name, value := range r.Headers.All() {

@@ -1,14 +1,9 @@
 package batch
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
@@ -69,38 +64,6 @@ func (c *Codecs) gunzip(dst, src []byte, bound int) ([]byte, error) {
 	return readBounded(dst, &r.z, sizeGuess(len(src), bound), bound)
 }
 
-// lz4Magic begins a frame; lz4Strict are the bits of the byte that follows it
-// which must be 01.1...0: version 1, independent blocks, no dictionary. Kafka's
-// own client reads no others, so they would be stored for nobody to read.
-const (
-	lz4Magic       = 0x184d2204
-	lz4StrictMask  = 0b1110_0001
-	lz4StrictValue = 0b0110_0000
-)
-
-func (c *Codecs) unlz4(dst, src []byte, bound int) ([]byte, error) {
-	if len(src) < 7 || binary.LittleEndian.Uint32(src) != lz4Magic {
-		return dst, errors.New("no LZ4 frame")
-	}
-	if src[4]&lz4StrictMask != lz4StrictValue {
-		return dst, fmt.Errorf("LZ4 frame flags %#02x ask for a version, linked blocks or a dictionary that clients do not read", src[4])
-	}
-	r, ok := c.lz4Readers.Get().(*lz4Reader)
-	if !ok {
-		r = &lz4Reader{z: lz4.NewReader(nil)}
-	}
-	defer c.lz4Readers.Put(r)
-	r.src.Reset(src)
-	r.z.Reset(&r.src)
-	out, err := readBounded(dst, r.z, sizeGuess(len(src), bound), bound)
-	if err == nil && r.src.Len() > 0 {
-		err = fmt.Errorf("%d bytes follow the LZ4 frame", r.src.Len())
-	}
-	r.src.Reset(nil)
-	r.z.Reset(&r.src) // gives the block buffer back after an error too
-	return out, err
-}
-
 // readBounded appends to dst what r yields, at most bound bytes and one. Room
 // for guess bytes is made at once.
 func readBounded(dst []byte, r io.Reader, guess, bound int) ([]byte, error) {
@@ -132,43 +95,4 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// The decoder is told to keep to the room that dst has. It could bound the size
-// by itself, but would then refuse frames that need a larger window than the
-// bound, which high levels declare for small contents too.
-func (c *Codecs) unzstd(dst, src []byte, bound int) ([]byte, error) {
-	d, ok := c.zstdReaders.Get().(*zstd.Decoder)
-	if !ok {
-		var err error
-		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
-		if err != nil {
-			return dst, fmt.Errorf("zstd decoder: %w", err)
-		}
-	}
-	defer c.zstdReaders.Put(d)
-
-	guess := sizeGuess(len(src), bound)
-	var frame zstd.Header
-	if err := frame.Decode(src); err == nil && frame.HasFCS {
-		if frame.FrameContentSize > uint64(bound) {
-			return dst, errTooLarge
-		}
-		// A claim alone takes no memory: a block of 4 bytes or more yields
-		// 128 KiB at most.
-		guess = int(min(frame.FrameContentSize, uint64(len(src))<<15))
-	}
-	start := len(dst)
-	for {
-		dst = slices.Grow(dst[:start], guess)
-		room := dst[:start:min(cap(dst), start+bound)]
-		out, err := d.DecodeAll(src, room)
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return out, err
-		}
-		if cap(room)-start >= bound {
-			return dst, errTooLarge
-		}
-		guess = min(max(4*(cap(room)-start), 64<<10), bound)
-	}
 }

@@ -21,18 +21,14 @@ func unsnappy(dst, src []byte, bound int) ([]byte, error) {
 	if !bytes.HasPrefix(src, xerialMagic) {
 		return unsnappyBlock(dst, src, bound)
 	}
+	if len(src) < xerialHeaderSize {
+		return dst, errors.New("xerial header is cut short")
+	}
+	if compatible := binary.BigEndian.Uint32(src[12:]); compatible != 1 {
+		return dst, fmt.Errorf("xerial stream needs version %d", compatible)
+	}
 	start := len(dst)
-	for len(src) > 0 {
-		if bytes.HasPrefix(src, xerialMagic) { // streams may be joined
-			if len(src) < xerialHeaderSize {
-				return dst, errors.New("xerial header is cut short")
-			}
-			if compatible := binary.BigEndian.Uint32(src[12:]); compatible != 1 {
-				return dst, fmt.Errorf("xerial stream needs version %d", compatible)
-			}
-			src = src[xerialHeaderSize:]
-			continue
-		}
+	for src = src[xerialHeaderSize:]; len(src) > 0; {
 		if len(src) < 4 {
 			return dst, errors.New("xerial block size is cut short")
 		}
