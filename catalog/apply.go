@@ -9,6 +9,23 @@ import (
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
+// Tx is what applying an entry may change beside the catalog itself: the state,
+// and the set of partitions that the log keeps. Partitions are created before
+// look-ups can see the topic, and deleted after.
+type Tx interface {
+	entry.Writer
+	CreatePartition(p entry.Partition)
+	DeletePartition(p entry.Partition)
+}
+
+// Types returns the types of entries that Apply applies.
+func (c *Catalog) Types() []entry.Type {
+	return []entry.Type{entry.TypeCreateTopic, entry.TypeDeleteTopic, entry.TypeCreatePartitions, entry.TypeAlterConfigs}
+}
+
+// Checkpoint does nothing: Apply writes all that changed.
+func (c *Catalog) Checkpoint(entry.Writer) {}
+
 // Change is the Result.Value of an entry that was applied.
 type Change struct {
 	// Before is the topic as it was; nil if it was created, or if configs of a
@@ -24,18 +41,18 @@ type Change struct {
 // called by one goroutine, in the order of the log. A Result with a kerr error
 // is a refusal that changed nothing; any other error means that the entry is
 // unreadable (it wraps ErrPayload) and that the node must stop.
-func (c *Catalog) Apply(e *entry.Entry, w entry.Writer) entry.Result {
+func (c *Catalog) Apply(e *entry.Entry, tx Tx) entry.Result {
 	var change Change
 	var err error
 	switch e.Type {
 	case entry.TypeCreateTopic:
-		change, err = c.applyCreate(e, w)
+		change, err = c.applyCreate(e, tx)
 	case entry.TypeDeleteTopic:
-		change, err = c.applyDelete(e, w)
+		change, err = c.applyDelete(e, tx)
 	case entry.TypeCreatePartitions:
-		change, err = c.applyCreatePartitions(e, w)
+		change, err = c.applyCreatePartitions(e, tx)
 	case entry.TypeAlterConfigs:
-		change, err = c.applyAlter(e, w)
+		change, err = c.applyAlter(e, tx)
 	default:
 		err = fmt.Errorf("catalog: apply entry %d: %w: type %v is not the catalog's", e.Index, ErrPayload, e.Type)
 	}
@@ -50,7 +67,7 @@ func unreadable(e *entry.Entry, err error) error {
 	return fmt.Errorf("catalog: apply entry %d (%v): %w", e.Index, e.Type, err)
 }
 
-func (c *Catalog) applyCreate(e *entry.Entry, w entry.Writer) (Change, error) {
+func (c *Catalog) applyCreate(e *entry.Entry, tx Tx) (Change, error) {
 	create, err := DecodeCreateTopic(e.Payload)
 	if err != nil {
 		return Change{}, unreadable(e, err)
@@ -61,10 +78,10 @@ func (c *Catalog) applyCreate(e *entry.Entry, w entry.Writer) (Change, error) {
 	t := &Topic{
 		name: create.Name, id: create.ID, created: e.Time,
 		partitions: create.Partitions, internal: create.Internal,
-		runs:    []run{c.take(create.Partitions, w)},
+		runs:    []run{c.take(create.Partitions, tx)},
 		configs: c.share(create.Overrides),
 	}
-	w.Set(topicKey(t.id), appendTopic(nil, t))
+	tx.Set(topicKey(t.id), appendTopic(nil, t))
 	c.link(t)
 	return Change{After: t}, nil
 }
@@ -85,15 +102,18 @@ func (c *Catalog) checkFree(name string, id entry.TopicID) error {
 	return nil
 }
 
-// take gives out the next numbers.
-func (c *Catalog) take(count int32, w entry.Writer) run {
+// take gives out the next numbers and creates the partitions.
+func (c *Catalog) take(count int32, tx Tx) run {
 	r := run{first: c.next, count: uint32(count)}
 	c.next += entry.Partition(count)
-	w.Set(numbersKey(), appendNumbers(nil, c.next))
+	for p := r.first; p < c.next; p++ {
+		tx.CreatePartition(p)
+	}
+	tx.Set(numbersKey(), appendNumbers(nil, c.next))
 	return r
 }
 
-func (c *Catalog) applyDelete(e *entry.Entry, w entry.Writer) (Change, error) {
+func (c *Catalog) applyDelete(e *entry.Entry, tx Tx) (Change, error) {
 	del, err := DecodeDeleteTopic(e.Payload)
 	if err != nil {
 		return Change{}, unreadable(e, err)
@@ -103,12 +123,15 @@ func (c *Catalog) applyDelete(e *entry.Entry, w entry.Writer) (Change, error) {
 	if t == nil {
 		return Change{}, kerr.New(kerr.UnknownTopicOrPartition, "the topic was deleted by another request")
 	}
-	w.Delete(topicKey(t.id))
+	tx.Delete(topicKey(t.id))
 	c.unlink(r, t)
+	for _, p := range t.All() {
+		tx.DeletePartition(p)
+	}
 	return Change{Before: t}, nil
 }
 
-func (c *Catalog) applyCreatePartitions(e *entry.Entry, w entry.Writer) (Change, error) {
+func (c *Catalog) applyCreatePartitions(e *entry.Entry, tx Tx) (Change, error) {
 	create, err := DecodeCreatePartitions(e.Payload)
 	if err != nil {
 		return Change{}, unreadable(e, err)
@@ -121,7 +144,7 @@ func (c *Catalog) applyCreatePartitions(e *entry.Entry, w entry.Writer) (Change,
 	if err := checkTotal(t, create.Total); err != nil {
 		return Change{}, err
 	}
-	added := c.take(create.Total-t.partitions, w)
+	added := c.take(create.Total-t.partitions, tx)
 	next := *t
 	next.partitions = create.Total
 	next.runs = slices.Clone(t.runs)
@@ -130,7 +153,7 @@ func (c *Catalog) applyCreatePartitions(e *entry.Entry, w entry.Writer) (Change,
 	} else {
 		next.runs = append(next.runs, added)
 	}
-	w.Set(topicKey(t.id), appendTopic(nil, &next))
+	tx.Set(topicKey(t.id), appendTopic(nil, &next))
 	c.owners.add(added, t.partitions, r)
 	r.current.Store(&next)
 	c.partitions.Add(int64(added.count))
@@ -147,13 +170,13 @@ func checkTotal(t *Topic, total int32) error {
 	return nil
 }
 
-func (c *Catalog) applyAlter(e *entry.Entry, w entry.Writer) (Change, error) {
+func (c *Catalog) applyAlter(e *entry.Entry, tx Tx) (Change, error) {
 	alter, err := DecodeAlterConfigs(e.Payload)
 	if err != nil {
 		return Change{}, unreadable(e, err)
 	}
 	if alter.Resource == ResourceBroker {
-		c.applyAlterBroker(alter, w)
+		c.applyAlterBroker(alter, tx)
 		return Change{}, nil
 	}
 	r := c.ids.findID(alter.ID)
@@ -163,7 +186,7 @@ func (c *Catalog) applyAlter(e *entry.Entry, w entry.Writer) (Change, error) {
 	}
 	next := *t
 	next.configs = c.share(altered(t.configs.overrides, alter.Replace, alter.Ops))
-	w.Set(topicKey(t.id), appendTopic(nil, &next))
+	tx.Set(topicKey(t.id), appendTopic(nil, &next))
 	r.current.Store(&next)
 	c.release(t.configs)
 	return Change{Before: t, After: &next}, nil
@@ -176,12 +199,12 @@ func altered(overrides config.Overrides, replace bool, ops []config.Op) config.O
 	return overrides.Apply(ops)
 }
 
-func (c *Catalog) applyAlterBroker(alter *AlterConfigs, w entry.Writer) {
+func (c *Catalog) applyAlterBroker(alter *AlterConfigs, tx Tx) {
 	overrides := altered((*c.dynamic.Load())[alter.Name], alter.Replace, alter.Ops)
 	if len(overrides) == 0 {
-		w.Delete(brokerKey(alter.Name))
+		tx.Delete(brokerKey(alter.Name))
 	} else {
-		w.Set(brokerKey(alter.Name), appendDynamic(nil, overrides))
+		tx.Set(brokerKey(alter.Name), appendDynamic(nil, overrides))
 	}
 	c.setDynamic(alter.Name, overrides)
 }

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,8 +12,14 @@ import (
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
-// memory is a state that is written to and read from directly.
+// memory is a state that is written to and read from directly. Partitions that
+// exist are keys that no state has.
 type memory map[string]string
+
+func partitionKey(p entry.Partition) string { return fmt.Sprintf("partition %d", p) }
+
+func (m memory) CreatePartition(p entry.Partition) { m[partitionKey(p)] = "" }
+func (m memory) DeletePartition(p entry.Partition) { delete(m, partitionKey(p)) }
 
 func (m memory) Set(key, value []byte) { m[string(key)] = string(value) }
 func (m memory) Delete(key []byte)     { delete(m, string(key)) }
@@ -66,7 +73,7 @@ func newNode(t testing.TB, settings ...string) *node {
 		t.Fatal(err)
 	}
 	n := &node{Catalog: catalog.New(broker), t: t, state: make(memory)}
-	if err := n.Load(n.state); err != nil {
+	if err := n.Load(n.state, n.state); err != nil {
 		t.Fatal(err)
 	}
 	return n

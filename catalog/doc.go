@@ -21,7 +21,7 @@
 // state that others do not have.
 //
 // When Apply succeeds, Result.Value is a Change, for the parts that must follow
-// the life of a topic. The shell makes a topic's random id and gives it to
+// the life of a topic; the log's partitions follow through Tx. The shell makes a topic's random id and gives it to
 // PlanCreate, so that it rides in the entry.
 //
 // Look-ups may run at any time, beside Apply and each other. They take no lock

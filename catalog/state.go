@@ -104,10 +104,10 @@ func decodeNumbers(value []byte) (entry.Partition, error) {
 	return entry.Partition(next), d.done()
 }
 
-// Load reads the state. Call it once, on a new Catalog, before Apply and before
+// Load reads the state and creates the partitions that exist. Call it once, on a new Catalog, before Apply and before
 // look-ups. An error means that the state is damaged or of another version, and
 // wraps ErrPayload, or that it could not be read.
-func (c *Catalog) Load(r entry.Reader) error {
+func (c *Catalog) Load(r entry.Reader, tx Tx) error {
 	if err := c.loadNumbers(r); err != nil {
 		return err
 	}
@@ -118,7 +118,15 @@ func (c *Catalog) Load(r entry.Reader) error {
 	if err != nil {
 		return err
 	}
-	return c.linkAll(topics)
+	if err := c.linkAll(topics); err != nil {
+		return err
+	}
+	for _, w := range c.owners.all {
+		for p := w.first; p < w.first+entry.Partition(w.count); p++ {
+			tx.CreatePartition(p)
+		}
+	}
+	return nil
 }
 
 func (c *Catalog) loadNumbers(r entry.Reader) error {

@@ -194,6 +194,9 @@ func (b *Broker) text(k *Key) string {
 	return k.Default
 }
 
+// segmentOverhead is more than the headers of a segment and of an entry take.
+const segmentOverhead = 8 << 10
+
 // checkTogether finds settings that are valid alone and wrong together.
 func (b *Broker) checkTogether() []error {
 	var errs []error
@@ -213,9 +216,9 @@ func (b *Broker) checkTogether() []error {
 	if err := b.CheckTopic(nil); err != nil {
 		wrong("log.cleaner.min.compaction.lag.ms", "%w", err)
 	}
-	if most := b.SegmentBytes / 2; int64(b.TopicDefaults.MaxMessageBytes) > most {
-		wrong("message.max.bytes", "%d is more than half of commitlog.segment.bytes, which is %d",
-			b.TopicDefaults.MaxMessageBytes, b.SegmentBytes)
+	if least := int64(b.TopicDefaults.MaxMessageBytes) + segmentOverhead; b.SegmentBytes < least {
+		wrong("commitlog.segment.bytes", "%d is too small for a batch of message.max.bytes, which is %d; expected at least %d",
+			b.SegmentBytes, b.TopicDefaults.MaxMessageBytes, least)
 	}
 	if name, err := b.checkListeners(); err != nil {
 		wrong(name, "%w", err)
