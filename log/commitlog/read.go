@@ -1,0 +1,59 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
+)
+
+// Cached returns the payload, of size bytes, of the entry at pos, if it is among
+// the newest that are kept in memory. The entry must have been handed out by Next.
+// The caller releases the slice.
+func (l *Log) Cached(pos entry.Pos, size int) (Slice, bool) { return l.tail.get(pos, size) }
+
+// ReadPayload reads the payload of the entry at pos, which must be len(dst) bytes
+// long, from the disk into dst, and checks it. The bytes are those that were
+// proposed; what the apply loop changed in memory is not in them. It allocates
+// nothing, and may be called concurrently. The error matches ErrGone when the
+// segment was dropped, ErrClosed, or segment.ErrCorrupt.
+func (l *Log) ReadPayload(pos entry.Pos, dst []byte) error {
+	f, err := l.files.acquire(pos.Segment())
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	r := entryReads.Get().(*entryRead)
+	defer entryReads.Put(r)
+	r.bufs[0], r.bufs[1] = r.header[:], dst
+	err = f.ReadV(r.bufs[:], int64(pos.At()))
+	r.bufs[1] = nil
+	if err == nil {
+		_, err = segment.CheckEntry(r.header[:], dst)
+	}
+	return located(err, f, pos)
+}
+
+// entryRead is the memory that reading one entry takes.
+type entryRead struct {
+	header [segment.EntryHeaderBytes]byte
+	bufs   [2][]byte
+}
+
+var entryReads = sync.Pool{New: func() any { return new(entryRead) }}
+
+// located completes an error of reading the entry at pos with the place.
+func located(err error, f *file, pos entry.Pos) error {
+	if err == nil {
+		return nil
+	}
+	var damage *segment.DamageError
+	if errors.As(err, &damage) {
+		damage.File = f.Name()
+		damage.At += int64(pos.At())
+		return damage
+	}
+	return fmt.Errorf("read entry at %v: %w", pos, err)
+}

@@ -1,0 +1,387 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
+	"github.com/sluicemq/sluice/log/vfs"
+)
+
+// Summary says what Replay found.
+type Summary struct {
+	Segments int         // that were read
+	Entries  int64       // that were read
+	Bytes    int64       // of those entries, with their headers
+	Last     entry.Index // the newest entry of the log; 0 when it is empty
+	LastTime entry.Time  // of that entry
+	LastTerm entry.Term  // of that entry
+	End      entry.Pos   // where the next entry goes; 0 when there is no segment
+	Bound    entry.Index // the newest entry that was known to be durable
+	Settled  int64       // bytes behind the bound that were written again to be sure of them
+	Torn     error       // what the write that a crash tore left behind the end; nil if nothing
+}
+
+// Replay reads the log from the beginning of a segment to its end, and gives all
+// entries to visit in groups, as Next does later, with Proposal nil. It then makes
+// the log ready to be appended to. It must be called exactly once. When it fails
+// the log can only be closed.
+//
+// fromSegment is the number of the first segment to read, 0 for the oldest; all
+// from there on must be there. mustReach is the newest index that the caller knows
+// to have been applied, and so durable.
+//
+// Each entry is checked against its predecessor. The log ends at the first place
+// where no valid entry follows. If one must have been there (it is in a segment
+// that is followed by another, or is not behind mustReach or the durable bound),
+// the error is damage (segment.ErrCorrupt) with file and position, and no entry is
+// touched. Otherwise what is there is the rest of a torn write, or of a former use
+// of the file, and is cut off.
+//
+// Everything that visit gets is durable. The group and its memory are borrowed for
+// the call; visit may change payloads. An error of visit ends Replay.
+func (l *Log) Replay(fromSegment uint32, mustReach entry.Index, visit func(*Group) error) (Summary, error) {
+	l.mu.Lock()
+	again := l.replayed || l.closed
+	l.mu.Unlock()
+	if again {
+		return Summary{}, errors.New("commitlog: Replay was called before, or after Close")
+	}
+	r := replay{l: l, visit: visit}
+	if err := r.run(fromSegment, mustReach); err != nil {
+		return r.sum, fmt.Errorf("replay log in %s: %w", l.o.Dir, err)
+	}
+	l.start()
+	return r.sum, nil
+}
+
+// start begins the work of the log: it starts all its goroutines.
+func (l *Log) start() {
+	l.mu.Lock()
+	l.replayed = true
+	l.mu.Unlock()
+	l.appender.Add(1)
+	go l.appendLoop()
+	l.prep.done.Add(1)
+	go l.prep.run()
+	if l.o.Flush == FlushAsync {
+		l.helpers.Add(1)
+		go l.flushLoop()
+	}
+}
+
+// replay is one run of Replay.
+type replay struct {
+	l     *Log
+	visit func(*Group) error
+	sum   Summary
+
+	group Group
+}
+
+func (r *replay) run(fromSegment uint32, mustReach entry.Index) error {
+	l := r.l
+	known, err := l.bound.read()
+	if err != nil {
+		return err
+	}
+	r.sum.Bound = known.tail.Index
+	if len(l.files.files) == 0 {
+		if must := max(mustReach, known.tail.Index); must > 0 {
+			return r.lost(must, known, fmt.Errorf("%w: there is no segment", segment.ErrCorrupt))
+		}
+		return r.settleFolder(1)
+	}
+	files, err := l.contiguous(fromSegment)
+	if err != nil {
+		return err
+	}
+	last := files[len(files)-1]
+	end, err := r.settle(last, known, mustReach)
+	if err != nil {
+		return err
+	}
+	for i, f := range files {
+		if i < len(files)-1 {
+			err = r.readSealed(f, files[i+1])
+		} else {
+			err = r.readLast(f, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if l.o.Term < l.w.tail.Term {
+		return fmt.Errorf("commitlog: Options.Term is %d, the newest entry has term %d", l.o.Term, l.w.tail.Term)
+	}
+	return r.settleFolder(last.number + 1)
+}
+
+// lost says that entries are missing that were there.
+func (r *replay) lost(must entry.Index, known bound, cause error) error {
+	if must == known.tail.Index {
+		return fmt.Errorf("entries up to %d were durable, at byte %d of %s: %w",
+			must, known.end, segment.FileName(known.segment), cause)
+	}
+	return fmt.Errorf("entries up to %d were applied: %w", must, cause)
+}
+
+// contiguous returns the files of the segments from the one with the number on, of
+// which none may be missing.
+func (l *Log) contiguous(from uint32) ([]*file, error) {
+	files := l.files.files // nobody else is there yet
+	if from != 0 {
+		i, ok := l.files.find(from)
+		if !ok {
+			return nil, missing(from)
+		}
+		files = files[i:]
+	}
+	for i, f := range files[1:] {
+		if want := files[i].number + 1; f.number != want {
+			return nil, missing(want)
+		}
+	}
+	return files, nil
+}
+
+func missing(number uint32) error {
+	return &segment.DamageError{
+		File: segment.FileName(number), Kind: segment.ErrChain, Detail: "segment is missing",
+	}
+}
+
+// settle finds the end of the log, which is in the last segment f, and makes
+// everything up to there durable, once more: a process that died may have left
+// bytes that only the kernel's memory has, and after a failed fdatasync the kernel
+// takes such bytes for written. What is behind the end is cut off.
+func (r *replay) settle(f *file, known bound, mustReach entry.Index) (int64, error) {
+	l := r.l
+	from := mark{file: f, end: segment.HeaderBytes, tail: f.header.Prev}
+	write := int64(0) // the header page may be as new as the entries
+	must := max(mustReach, known.tail.Index)
+	switch {
+	case known.segment > f.number:
+		err := r.unbegunError(known.segment)
+		return 0, r.lost(known.tail.Index, known, err)
+	case known.segment == f.number && known.tail.Index >= from.tail.Index && known.end >= from.end:
+		from.end, from.tail, write = known.end, known.tail, known.end
+	}
+	s := segment.NewReader(f.File, f.Name(), f.number, from.end, f.bytes, from.tail)
+	var e entry.Entry
+	for s.Fill() {
+		for {
+			if _, ok := s.Next(&e); !ok {
+				break
+			}
+		}
+	}
+	end, cause := s.At(), s.Err()
+	var damage *segment.DamageError
+	if cause != nil && (!errors.As(cause, &damage) || errors.Is(cause, segment.ErrVersion)) {
+		return 0, cause
+	}
+	if s.Tail().Index < must {
+		if cause == nil {
+			cause = &segment.DamageError{
+				File: f.Name(), At: end, Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+				Detail: "there are no entries from here on",
+			}
+		}
+		return 0, r.lost(must, known, cause)
+	}
+	if damage != nil && damage.At >= end+segment.EntryHeaderBytes {
+		r.sum.Torn = cause // a header that follows, with a payload that does not fit it
+	}
+	r.sum.Settled = end - write
+	if err := l.rewrite(f, write, end); err != nil {
+		return 0, err
+	}
+	return end, l.cut(f, end)
+}
+
+// unbegunError says what is wrong with the file of a segment that was begun.
+func (r *replay) unbegunError(number uint32) error {
+	for _, s := range r.l.found.unbegun {
+		if s.number == number {
+			return s.err
+		}
+	}
+	return missing(number)
+}
+
+// rewrite writes the bytes from <= offset < to of the file again as they are.
+func (l *Log) rewrite(f *file, from, to int64) error {
+	buf := make([]byte, min(1<<20, to-from))
+	for from < to {
+		part := buf[:min(int64(len(buf)), to-from)]
+		if _, err := f.ReadAt(part, from); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(part, from); err != nil {
+			return err
+		}
+		from += int64(len(part))
+	}
+	return nil
+}
+
+// cut makes sure that no entry begins at end, and that all before is durable.
+func (l *Log) cut(f *file, end int64) error {
+	head := make([]byte, min(segment.EntryHeaderBytes, max(f.bytes-end, 0)))
+	if len(head) > 0 {
+		if _, err := f.ReadAt(head, end); err != nil {
+			return err
+		}
+	}
+	// Where nothing is, nothing is written: it could take room that is not there.
+	if !segment.Blank(head) {
+		if err := f.ZeroFill(end, end+int64(len(head))); err != nil {
+			return err
+		}
+	}
+	return f.SyncData()
+}
+
+// readSealed gives the entries of a segment that next follows to visit.
+func (r *replay) readSealed(f, next *file) error {
+	stop := next.header.Prev
+	s := segment.NewReader(f.File, f.Name(), f.number, segment.HeaderBytes, f.bytes, f.header.Prev)
+	if err := r.read(s, f, stop.Index); err != nil {
+		return err
+	}
+	if s.Tail().Index < stop.Index {
+		if err := s.Err(); err != nil {
+			return err
+		}
+		return &segment.DamageError{
+			File: f.Name(), At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+			Detail: fmt.Sprintf("segment ends here, the next one begins with entry %d", next.header.FirstIndex()),
+		}
+	}
+	if s.Tail() != stop {
+		return &segment.DamageError{
+			File: next.Name(), Kind: segment.ErrChain,
+			Detail: fmt.Sprintf("header says %+v, %s ends with %+v", stop, segment.FileName(f.number), s.Tail()),
+		}
+	}
+	r.group.Sealed = r.l.w.seal()
+	r.l.w.terms = nil
+	return nil
+}
+
+// readLast gives the entries of the last segment, which ends at end, to visit.
+func (r *replay) readLast(f *file, end int64) error {
+	s := segment.NewReader(f.File, f.Name(), f.number, segment.HeaderBytes, end, f.header.Prev)
+	if err := r.read(s, f, 1<<64-1); err != nil {
+		return err
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if s.At() != end {
+		return &segment.DamageError{
+			File: f.Name(), At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+			Detail: fmt.Sprintf("there are no entries from here on, but some before byte %d", end),
+		}
+	}
+	if r.group.Sealed != nil { // the segment is empty
+		r.group.Segment = f.number
+		return r.flush()
+	}
+	return nil
+}
+
+// read gives the entries of s up to the one with index stop to visit, and leaves
+// the writer where they end.
+func (r *replay) read(s *segment.Reader, f *file, stop entry.Index) error {
+	w := &r.l.w
+	r.sum.Segments++
+	w.file, w.begun, w.end, w.tail = f, true, s.At(), s.Tail()
+	g := &r.group
+	g.Segment = f.number
+	for s.Tail().Index < stop && s.Fill() {
+		for s.Tail().Index < stop {
+			var c Committed
+			pos, ok := s.Next(&c.Entry)
+			if !ok {
+				break
+			}
+			c.Pos = pos
+			g.Entries = append(g.Entries, c)
+			if w.end == segment.HeaderBytes {
+				w.firstTime = c.Time
+			}
+			if k := len(w.terms); k == 0 || w.terms[k-1].Term != c.Term {
+				w.terms = append(w.terms, TermRun{Term: c.Term, First: c.Index})
+			}
+			r.sum.Entries++
+			r.sum.Bytes += s.At() - w.end
+			w.end, w.tail = s.At(), s.Tail()
+			if len(g.Entries) == maxGroupEntries {
+				if err := r.flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if len(g.Entries) > 0 {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flush gives the group to visit.
+func (r *replay) flush() error {
+	err := r.visit(&r.group)
+	number := r.group.Segment
+	r.group.reset()
+	r.group.Segment = number
+	return err
+}
+
+// settleFolder removes files that mean nothing, takes over the file that is ready
+// for the next segment, if there is one, and notes the bound.
+func (r *replay) settleFolder(next uint32) error {
+	l := r.l
+	if err := l.fs.MkdirAll(l.o.Dir); err != nil {
+		return err
+	}
+	names := l.found.leftovers
+	for i, s := range l.found.unbegun {
+		if i > 0 || (s.number != next && l.w.file != nil) {
+			names = append(names, s.name)
+			continue
+		}
+		f, err := l.fs.OpenReadWrite(l.fs.Join(l.o.Dir, s.name))
+		if err != nil {
+			return err
+		}
+		if l.w.file != nil {
+			l.prep.adopt(s.number, f)
+			continue
+		}
+		l.w.file = &file{File: f, number: s.number, bytes: s.bytes}
+		l.w.end = segment.HeaderBytes
+	}
+	for _, name := range names {
+		if err := l.fs.Remove(l.fs.Join(l.o.Dir, name)); err != nil && !vfs.NotExist(err) {
+			return err
+		}
+	}
+	w := &l.w
+	if w.begun {
+		m := mark{file: w.file, end: w.end, tail: w.tail}
+		l.mark = m
+		l.written.Store(uint64(w.tail.Index))
+		l.syncing.Lock()
+		l.settled(m)
+		l.syncing.Unlock()
+		r.sum.Last, r.sum.LastTime, r.sum.LastTerm = w.tail.Index, w.tail.Time, w.tail.Term
+		r.sum.End = entry.MakePos(w.file.number, uint32(w.end))
+	}
+	return l.fs.SyncDir(l.o.Dir)
+}
