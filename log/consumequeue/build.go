@@ -66,8 +66,9 @@ func (b *Builder) parts() (parts []part, entries uint64) {
 }
 
 // Write makes the segment's index file in dir, durable under its name, and
-// opens it. After an error nothing of that name is left behind, and Write may
-// be called again. The caller gets one reference, for Attach.
+// opens it. After an error there is no file of that name, or a whole one that
+// may not be durable, and Write may be called again. The caller gets one
+// reference, for Attach.
 func (b *Builder) Write(fs *vfs.FS, dir string, segment Segment) (*File, error) {
 	if segment.Number != b.segment {
 		return nil, fmt.Errorf("write index file: builder is of segment %d, not %d", b.segment, segment.Number)
@@ -100,6 +101,7 @@ func writeFile(fs *vfs.FS, name string, segment Segment, parts []part, entries u
 	}()
 	w := &sectionWriter{f: f, buf: make([]byte, 0, writeBytes)}
 	w.write(encodeHeader(segment, parts, entries))
+	w.sum() // the header has its own
 	writeSections(w, segment, parts, entries)
 	if err := w.flush(); err != nil {
 		return err

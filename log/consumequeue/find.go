@@ -10,7 +10,7 @@ import (
 // Find appends to dst the batches of the partition from the one that holds the
 // offset from on (or the first behind it), in order, as long as their base
 // offset is below to, the sum of their sizes is at most maxBytes, and dst has
-// capacity; one batch is given whatever its size. dst is never grown. From at
+// capacity; one batch is given whatever its size. dst is never grown. From at to or
 // the end finds nothing and is no error; below the start or above the end it is
 // ErrOutOfRange. Find does not allocate.
 //

@@ -99,7 +99,7 @@ func (q *Queue) Retain(now entry.Time, r Retention) (entry.Offset, error) {
 			untimed = src.file.head.LastTime
 		}
 		// All at once, where one look at the directory can tell.
-		if src.first >= from && src.max >= 0 && r.expired(now, max(src.max, untimed), src.bytes, size) {
+		if src.sealed && src.first >= from && src.max >= 0 && r.expired(now, max(src.max, untimed), src.bytes, size) {
 			start = src.end
 			size -= src.bytes
 			return true, nil
