@@ -3,7 +3,9 @@ package catalog_test
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluicemq/sluice/catalog"
@@ -221,4 +223,50 @@ func TestTopicIsFoundByNameIDAndPartition(t *testing.T) {
 	if topics, partitions := n.Count(); topics != 2 || partitions != 5 {
 		t.Errorf("Count() = %d, %d", topics, partitions)
 	}
+}
+
+// dump writes down all that look-ups and the state show.
+func (n *node) dump() string {
+	var b strings.Builder
+	topics, partitions := n.Count()
+	fmt.Fprintf(&b, "%d topics, %d partitions\n", topics, partitions)
+	for t := range n.Topics("") {
+		fmt.Fprintf(&b, "%s %x %d %v %v %+v", t.Name(), t.ID(), t.Created(), t.Internal(), t.Overrides(), *t.Config())
+		for index, number := range t.All() {
+			owner, at := n.TopicOf(number)
+			fmt.Fprintf(&b, " %d:%d", index, number)
+			if owner != t || at != index {
+				fmt.Fprintf(&b, "(owner wrong)")
+			}
+		}
+		if n.Topic(t.Name()) != t || n.TopicByID(t.ID()) != t {
+			b.WriteString(" (look-up wrong)")
+		}
+		b.WriteString("\n")
+	}
+	entries, _ := n.DescribeBroker(n.Broker().NodeName(), nil, true)
+	for _, e := range entries {
+		if e.Source != config.SourceDefault {
+			fmt.Fprintf(&b, "%s=%s %d %v\n", e.Name, e.Value, e.Source, e.Synonyms)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.state)) {
+		fmt.Fprintf(&b, "%q %x\n", k, n.state[k])
+	}
+	return b.String()
+}
+
+// reload returns a node that has read the state of n and nothing else.
+func (n *node) reload(broker *config.Broker) *node {
+	n.t.Helper()
+	again := &node{Catalog: catalog.New(broker), t: n.t, state: make(memory), index: n.index, ids: n.ids}
+	for k, v := range n.state {
+		if strings.HasPrefix(k, "c") {
+			again.state[k] = v
+		}
+	}
+	if err := again.Load(again.state, again.state); err != nil {
+		n.t.Fatal(err)
+	}
+	return again
 }
