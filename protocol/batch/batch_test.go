@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,8 +53,10 @@ func many(t testing.TB, codec batch.Codec, n, size int) []byte {
 	var b batch.Builder
 	for i := range n {
 		value := fmt.Sprintf(`{"id":%d,"sku":"%x","state":"%s"}`, i, i*7919, []string{"open", "paid", "sent"}[i%3])
-		value += strings.Repeat(fmt.Sprintf(" note %d", i*31), size/8+1)
-		b.Add(record(value[:size], now-int64(n)+int64(i)))
+		value += strings.Repeat(fmt.Sprintf(" note %d", i*31), size/7+1)
+		b.Add(&batch.Record{
+			Key: []byte(strconv.Itoa(i % 50)), Value: []byte(value[:size]), Timestamp: now - int64(n) + int64(i),
+		})
 	}
 	out, err := b.Build(nil, newCodecs(), batch.Options{Codec: codec})
 	if err != nil {

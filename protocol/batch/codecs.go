@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"math/bits"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -42,6 +43,19 @@ func (l Limits) bound(n int) int {
 // collector, so that one large batch does not hold memory for good.
 const maxPooled = 4 << 20
 
+// grow returns b with room for n bytes more. Capacities that can be pooled are
+// powers of two: then few sizes are about, and a buffer soon fits what comes.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	size := len(b) + n
+	if size <= maxPooled {
+		size = 1 << bits.Len(uint(size-1))
+	}
+	return append(make([]byte, 0, size), b...)
+}
+
 // Codecs compresses and decompresses with pooled coders and buffers. It is safe
 // for concurrent use, and starts no goroutines.
 type Codecs struct {
@@ -53,8 +67,8 @@ type Codecs struct {
 	zstdReaders sync.Pool // *zstd.Decoder
 
 	// Writers by what compress makes of the level.
-	gzipWriters [gzip.BestCompression + 1]sync.Pool      // *gzip.Writer
-	lz4Writers  [len(lz4Levels)]sync.Pool                // *lz4.Writer
+	gzipWriters [gzip.BestCompression + 1]sync.Pool      // *gzipWriter
+	lz4Writers  [len(lz4Levels)]sync.Pool                // *lz4Writer
 	zstdWriters [zstd.SpeedBestCompression + 1]sync.Pool // *zstd.Encoder
 }
 
@@ -88,4 +102,29 @@ type gzipReader struct {
 type lz4Reader struct {
 	src bytes.Reader
 	z   *lz4.Reader
+}
+
+type gzipWriter struct {
+	out sink
+	z   *gzip.Writer
+}
+
+type lz4Writer struct {
+	out sink
+	z   *lz4.Writer
+}
+
+// sink is an io.Writer that appends.
+type sink struct{ b []byte }
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.b = append(s.b, p...)
+	return len(p), nil
+}
+
+// take returns what was written and lets go of it.
+func (s *sink) take() []byte {
+	b := s.b
+	s.b = nil
+	return b
 }

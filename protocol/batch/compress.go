@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -30,39 +31,37 @@ func (c *Codecs) Compress(dst []byte, codec Codec, level int, src []byte) ([]byt
 	return dst, kerr.New(kerr.UnsupportedCompressionType, "there is no compression type %d", codec)
 }
 
-// sink is an io.Writer that appends.
-type sink struct{ b []byte }
-
-func (s *sink) Write(p []byte) (int, error) {
-	s.b = append(s.b, p...)
-	return len(p), nil
-}
-
 func (c *Codecs) gzip(dst []byte, level int, src []byte) ([]byte, error) {
 	if level == DefaultLevel || level == gzip.DefaultCompression {
 		level = 6
 	}
 	level = min(max(level, gzip.BestSpeed), gzip.BestCompression)
 	pool := &c.gzipWriters[level]
-	out := &sink{b: dst}
-	w, ok := pool.Get().(*gzip.Writer)
-	if ok {
-		w.Reset(out)
-	} else {
-		var err error
-		if w, err = gzip.NewWriterLevel(out, level); err != nil {
+	w, ok := pool.Get().(*gzipWriter)
+	if !ok {
+		z, err := gzip.NewWriterLevel(nil, level)
+		if err != nil {
 			return dst, fmt.Errorf("gzip writer: %w", err)
 		}
+		w = &gzipWriter{z: z}
 	}
-	if _, err := w.Write(src); err != nil {
-		return dst, fmt.Errorf("gzip: %w", err)
+	defer pool.Put(w)
+	w.out.b = dst
+	w.z.Reset(&w.out)
+	return w.out.writeAll(w.z, src)
+}
+
+// writeAll gives src to the compressor, which writes to s, and returns what s
+// then holds. Nothing can fail but what is wrong with the compressor's settings.
+func (s *sink) writeAll(compressor io.WriteCloser, src []byte) ([]byte, error) {
+	_, err := compressor.Write(src)
+	if err == nil {
+		err = compressor.Close()
 	}
-	if err := w.Close(); err != nil {
-		return dst, fmt.Errorf("gzip: %w", err)
+	if err != nil {
+		return s.take(), fmt.Errorf("compress: %w", err)
 	}
-	w.Reset(nil)
-	pool.Put(w)
-	return out.b, nil
+	return s.take(), nil
 }
 
 // lz4Levels are the levels of the implementation. Kafka takes its default level
@@ -76,14 +75,14 @@ const kafkaDefaultLZ4Level = 9
 
 func (c *Codecs) lz4(dst []byte, level int, src []byte) ([]byte, error) {
 	if level == kafkaDefaultLZ4Level {
-		level = 0
+		level = DefaultLevel
 	}
 	level = min(max(level, 0), len(lz4Levels)-1)
 	pool := &c.lz4Writers[level]
-	w, ok := pool.Get().(*lz4.Writer)
+	w, ok := pool.Get().(*lz4Writer)
 	if !ok {
-		w = lz4.NewWriter(nil)
-		if err := w.Apply(
+		w = &lz4Writer{z: lz4.NewWriter(nil)}
+		if err := w.z.Apply(
 			lz4.BlockSizeOption(lz4.Block64Kb),
 			lz4.ChecksumOption(false),
 			lz4.CompressionLevelOption(lz4Levels[level]),
@@ -91,17 +90,10 @@ func (c *Codecs) lz4(dst []byte, level int, src []byte) ([]byte, error) {
 			return dst, fmt.Errorf("LZ4 writer: %w", err)
 		}
 	}
-	out := &sink{b: dst}
-	w.Reset(out)
-	if _, err := w.Write(src); err != nil {
-		return dst, fmt.Errorf("LZ4: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return dst, fmt.Errorf("LZ4: %w", err)
-	}
-	w.Reset(nil)
-	pool.Put(w)
-	return out.b, nil
+	defer pool.Put(w)
+	w.out.b = dst
+	w.z.Reset(&w.out)
+	return w.out.writeAll(w.z, src)
 }
 
 const defaultZstdLevel = 3
@@ -115,7 +107,11 @@ func (c *Codecs) zstd(dst []byte, level int, src []byte) ([]byte, error) {
 	w, ok := pool.Get().(*zstd.Encoder)
 	if !ok {
 		var err error
-		w, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true))
+		w, err = zstd.NewWriter(nil,
+			zstd.WithEncoderLevel(speed),
+			zstd.WithEncoderConcurrency(1),
+			zstd.WithZeroFrames(true),
+		)
 		if err != nil {
 			return dst, fmt.Errorf("zstd encoder: %w", err)
 		}

@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
@@ -68,7 +67,7 @@ func (c *Codecs) gunzip(dst, src []byte, bound int) ([]byte, error) {
 // for guess bytes is made at once.
 func readBounded(dst []byte, r io.Reader, guess, bound int) ([]byte, error) {
 	limit := len(dst) + bound + 1 // the one byte more tells that there is too much
-	dst = slices.Grow(dst, min(guess, bound+1))
+	dst = grow(dst, min(guess, bound+1))
 	for {
 		room := dst[len(dst):min(cap(dst), limit)]
 		n, err := r.Read(room)
@@ -81,7 +80,7 @@ func readBounded(dst []byte, r io.Reader, guess, bound int) ([]byte, error) {
 		case err != nil:
 			return dst, noEOF(err)
 		case len(dst) == cap(dst):
-			dst = slices.Grow(dst, min(len(dst), limit-len(dst)))
+			dst = grow(dst, min(len(dst), limit-len(dst)))
 		}
 	}
 }

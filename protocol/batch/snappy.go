@@ -63,7 +63,7 @@ func unsnappyBlock(dst, src []byte, bound int) ([]byte, error) {
 	if n > bound {
 		return dst, errTooLarge
 	}
-	dst = slices.Grow(dst, n)
+	dst = grow(dst, n)
 	if _, err := s2.Decode(dst[len(dst):len(dst)+n], src); err != nil {
 		return dst, err
 	}
@@ -81,7 +81,7 @@ func appendXerial(dst, src []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, 1) // oldest version that can read it
 	for chunk := range slices.Chunk(src, xerialBlockSize) {
 		room := s2.MaxEncodedLen(len(chunk))
-		dst = slices.Grow(dst, 4+room)
+		dst = grow(dst, 4+room)
 		sizeAt := len(dst)
 		block := s2.EncodeSnappy(dst[sizeAt+4:sizeAt+4+room], chunk)
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(block)))

@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -38,7 +37,7 @@ func (c *Codecs) unzstd(dst, src []byte, bound int) ([]byte, error) {
 	}
 	start := len(dst)
 	for {
-		dst = slices.Grow(dst[:start], guess)
+		dst = grow(dst[:start], guess)
 		room := dst[:start:min(cap(dst), start+possible)]
 		out, err := d.DecodeAll(src, room)
 		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
