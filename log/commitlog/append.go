@@ -235,12 +235,11 @@ func (l *Log) writeFailed(n int64, cause error) error {
 		return l.die(cause)
 	}
 	if n > 0 {
-		at, size := w.end, int64(segment.EntryHeaderBytes)
+		at := w.end
 		if !w.begun {
-			at, size = 0, segment.HeaderBytes
+			at = 0
 		}
-		size = min(size, n)
-		if err := w.file.ZeroFill(at, at+size); err != nil {
+		if err := w.file.ZeroFill(at, at+n); err != nil {
 			return l.die(err)
 		}
 		if err := w.file.SyncData(); err != nil {

@@ -30,7 +30,8 @@ const (
 	boundIndexAt    = 24
 	boundTermAt     = 32
 	boundTimeAt     = 40
-	boundBytes      = 48
+	boundCleanAt    = 48 // 1 after a clean end, else 0; 4 bytes
+	boundBytes      = 52
 )
 
 // bound is a place between two entries up to which everything was durable at
@@ -39,6 +40,7 @@ type bound struct {
 	segment uint32
 	end     int64
 	tail    segment.Tail
+	clean   bool // the log was closed: nothing was ever written behind the bound
 }
 
 // boundFile notes the durable bound. It is written after each fdatasync of the
@@ -91,6 +93,7 @@ func (f *boundFile) read() (bound, error) {
 			Time:  entry.Time(le.Uint64(buf[boundTimeAt:])),
 			Chain: le.Uint32(buf[boundChainAt:]),
 		},
+		clean: le.Uint32(buf[boundCleanAt:]) == 1,
 	}, nil
 }
 
@@ -117,9 +120,23 @@ func (f *boundFile) note(b bound) error {
 	le.PutUint64(buf[boundIndexAt:], uint64(b.tail.Index))
 	le.PutUint64(buf[boundTermAt:], uint64(b.tail.Term))
 	le.PutUint64(buf[boundTimeAt:], uint64(b.tail.Time))
+	le.PutUint32(buf[boundCleanAt:], 0)
+	if b.clean {
+		le.PutUint32(buf[boundCleanAt:], 1)
+	}
 	le.PutUint32(buf[boundChecksumAt:], boundChecksum(buf))
 	_, err := f.file.WriteAt(buf, 0)
 	return err
+}
+
+// sync makes the newest note durable.
+func (f *boundFile) sync() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	return f.file.SyncData()
 }
 
 func (f *boundFile) close() error {

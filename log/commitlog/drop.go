@@ -12,42 +12,44 @@ import (
 //
 // When it returns nil, the segment stays away after a crash. The error matches
 // ErrGone when there is no such segment, ErrActive for the newest one, and
-// ErrClosed. After any other error the segment is out of the log, but may be back
-// after a restart.
+// ErrClosed. After any other error, Segments tells whether it is still there; if it
+// is not, it may be back after a crash.
 func (l *Log) Drop(number uint32) error {
-	f, err := l.files.remove(number)
-	if err != nil {
-		return fmt.Errorf("drop segment %d: %w", number, err)
-	}
-	f.release()
-	<-f.idle
-	size, err := f.Size()
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return fmt.Errorf("drop segment %d: %w", number, err)
-	}
-	if err := l.discard(f.Name(), number, size); err != nil {
+	if err := l.drop(number); err != nil {
 		return fmt.Errorf("drop segment %d: %w", number, err)
 	}
 	return nil
 }
 
-// discard removes the file or leaves it to the preparer. The preparer must not
-// write to it while a crash could still give it its old name back.
-func (l *Log) discard(path string, number uint32, size int64) error {
-	if size != l.o.SegmentBytes {
-		return errors.Join(l.fs.Remove(path), l.fs.SyncDir(l.o.Dir))
-	}
-	spare := fmt.Sprintf("spare-%d%s", number, temporary)
-	sparePath := l.fs.Join(l.o.Dir, spare)
-	if err := l.fs.Rename(path, sparePath); err != nil {
+func (l *Log) drop(number uint32) error {
+	l.dropping.Lock()
+	defer l.dropping.Unlock()
+	f, err := l.files.sealed(number)
+	if err != nil {
 		return err
 	}
-	if err := l.fs.SyncDir(l.o.Dir); err != nil {
-		return errors.Join(err, l.fs.Remove(sparePath))
+	// The name goes first: if that fails, nothing has changed.
+	spare := ""
+	if f.bytes == l.o.SegmentBytes {
+		spare = fmt.Sprintf("spare-%d%s", number, temporary)
+		err = l.fs.Rename(f.path, l.fs.Join(l.o.Dir, spare))
+	} else {
+		err = l.fs.Remove(f.path)
 	}
-	if l.prep.offer(spare) {
+	if err != nil {
+		return err
+	}
+	l.files.remove(f)
+	err = l.fs.SyncDir(l.o.Dir)
+	f.release()
+	<-f.idle
+	err = errors.Join(err, f.Close())
+	if spare == "" {
+		return err
+	}
+	// Nobody may write to the file while a crash could give it its old name back.
+	if err == nil && l.prep.offer(spare) {
 		return nil
 	}
-	return l.fs.Remove(sparePath)
+	return errors.Join(err, l.fs.Remove(l.fs.Join(l.o.Dir, spare)))
 }

@@ -17,6 +17,7 @@ import (
 // file recycled while somebody reads it.
 type file struct {
 	*vfs.File
+	path   string // File.Name is that of before it became a segment
 	number uint32
 	header segment.Header
 	bytes  int64 // size of the file
@@ -69,10 +70,10 @@ func (t *table) acquire(number uint32) (*file, error) {
 	return t.files[i], nil
 }
 
-// remove takes a sealed segment out of the row. Its reference goes to the caller.
-func (t *table) remove(number uint32) (*file, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// sealed returns the file of a segment that is not the newest.
+func (t *table) sealed(number uint32) (*file, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if t.closed {
 		return nil, ErrClosed
 	}
@@ -83,9 +84,16 @@ func (t *table) remove(number uint32) (*file, error) {
 	if i == len(t.files)-1 {
 		return nil, ErrActive
 	}
-	f := t.files[i]
-	t.files = append(t.files[:i:i], t.files[i+1:]...)
-	return f, nil
+	return t.files[i], nil
+}
+
+// remove takes f out of the row. The table's reference goes to the caller.
+func (t *table) remove(f *file) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i, ok := t.find(f.number); ok {
+		t.files = append(t.files[:i:i], t.files[i+1:]...)
+	}
 }
 
 // close closes all files when nobody reads them any more.

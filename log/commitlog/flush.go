@@ -43,6 +43,22 @@ func (l *Log) settled(m mark) {
 	}
 }
 
+// endClean notes that nothing is behind the durable bound, which spares the next
+// start the search for remains of torn writes. Everything is synced and nothing is
+// appended any more.
+func (l *Log) endClean() {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	m := l.synced
+	if m.file == nil {
+		return
+	}
+	err := l.bound.note(bound{segment: m.file.number, end: m.end, tail: m.tail, clean: true})
+	if err != nil {
+		l.o.Events.BoundFailed(err)
+	}
+}
+
 // flushLoop is the flush goroutine of FlushAsync. Replay starts it, Close ends it.
 // It owns nothing; syncing keeps it and the append goroutine apart.
 func (l *Log) flushLoop() {

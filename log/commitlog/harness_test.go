@@ -91,7 +91,14 @@ func start(o commitlog.Options, mustReach entry.Index) (*running, error) {
 		return nil, err
 	}
 	r := &running{Log: l, done: make(chan struct{})}
-	r.sum, err = l.Replay(0, mustReach, func(g *commitlog.Group) error { r.note(g); return nil })
+	// Drop may have failed half way, which leaves gaps in front.
+	from := uint32(0)
+	for i, s := range l.Segments() {
+		if i == 0 || s.Number != l.Segments()[i-1].Number+1 {
+			from = s.Number
+		}
+	}
+	r.sum, err = l.Replay(from, mustReach, func(g *commitlog.Group) error { r.note(g); return nil })
 	if err != nil {
 		_ = l.Close()
 		return nil, err

@@ -62,6 +62,8 @@ type Log struct {
 	kick    chan struct{} // asks the flush goroutine for an fdatasync
 	stop    chan struct{} // closed by Close: ends the flush goroutine
 
+	dropping sync.Mutex // held by Drop, and when Close closes the files
+
 	appender sync.WaitGroup // the append goroutine
 	helpers  sync.WaitGroup // the flush and the prepare goroutine
 	closing  sync.Once
@@ -101,12 +103,13 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("open log in %s: %w", o.Dir, err)
 	}
 	for _, s := range l.found.segments {
-		f, err := o.FS.OpenReadWrite(o.FS.Join(o.Dir, s.name))
+		path := o.FS.Join(o.Dir, s.name)
+		f, err := o.FS.OpenReadWrite(path)
 		if err != nil {
 			l.files.close()
 			return nil, fmt.Errorf("open log in %s: %w", o.Dir, err)
 		}
-		l.files.add(&file{File: f, number: s.number, header: s.header, bytes: s.bytes})
+		l.files.add(&file{File: f, path: path, number: s.number, header: s.header, bytes: s.bytes})
 	}
 	return l, nil
 }
@@ -191,11 +194,15 @@ func (l *Log) shutDown() error {
 	l.prep.close()
 	l.helpers.Wait()
 	var err error
-	if l.Dead() == nil {
-		err = l.syncWritten()
-	}
 	l.mu.Lock()
 	running := l.replayed
+	l.mu.Unlock()
+	if running && l.Dead() == nil {
+		if err = l.syncWritten(); err == nil {
+			l.endClean()
+		}
+	}
+	l.mu.Lock()
 	l.closed = true
 	l.moved.Broadcast()
 	l.mu.Unlock()
@@ -203,5 +210,7 @@ func (l *Log) shutDown() error {
 		close(l.groups) // the append goroutine does it where there is one
 	}
 	l.tail.drop()
+	l.dropping.Lock()
+	defer l.dropping.Unlock()
 	return errors.Join(err, l.w.close(), l.files.close(), l.bound.close())
 }

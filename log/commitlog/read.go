@@ -51,7 +51,7 @@ func located(err error, f *file, pos entry.Pos) error {
 	}
 	var damage *segment.DamageError
 	if errors.As(err, &damage) {
-		damage.File = f.Name()
+		damage.File = f.path
 		damage.At += int64(pos.At())
 		return damage
 	}

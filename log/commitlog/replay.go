@@ -20,7 +20,8 @@ type Summary struct {
 	End      entry.Pos   // where the next entry goes; 0 when there is no segment
 	Bound    entry.Index // the newest entry that was known to be durable
 	Settled  int64       // bytes behind the bound that were written again to be sure of them
-	Torn     error       // what the write that a crash tore left behind the end; nil if nothing
+	Torn     error       // what the write that a crash tore left at the end; nil if nothing
+	Wiped    int         // entries of torn writes behind the end that were made unreadable
 }
 
 // Replay reads the log from the beginning of a segment to its end, and gives all
@@ -91,7 +92,7 @@ func (r *replay) run(fromSegment uint32, mustReach entry.Index) error {
 		if must := max(mustReach, known.tail.Index); must > 0 {
 			return r.lost(must, known, fmt.Errorf("%w: there is no segment", segment.ErrCorrupt))
 		}
-		return r.settleFolder(1)
+		return r.settleFolder(1, false)
 	}
 	files, err := l.contiguous(fromSegment)
 	if err != nil {
@@ -115,7 +116,7 @@ func (r *replay) run(fromSegment uint32, mustReach entry.Index) error {
 	if l.o.Term < l.w.tail.Term {
 		return fmt.Errorf("commitlog: Options.Term is %d, the newest entry has term %d", l.o.Term, l.w.tail.Term)
 	}
-	return r.settleFolder(last.number + 1)
+	return r.settleFolder(last.number+1, known.clean)
 }
 
 // lost says that entries are missing that were there.
@@ -168,7 +169,7 @@ func (r *replay) settle(f *file, known bound, mustReach entry.Index) (int64, err
 	case known.segment == f.number && known.tail.Index >= from.tail.Index && known.end >= from.end:
 		from.end, from.tail, write = known.end, known.tail, known.end
 	}
-	s := segment.NewReader(f.File, f.Name(), f.number, from.end, f.bytes, from.tail)
+	s := segment.NewReader(f.File, f.path, f.number, from.end, f.bytes, from.tail)
 	var e entry.Entry
 	for s.Fill() {
 		for {
@@ -185,7 +186,7 @@ func (r *replay) settle(f *file, known bound, mustReach entry.Index) (int64, err
 	if s.Tail().Index < must {
 		if cause == nil {
 			cause = &segment.DamageError{
-				File: f.Name(), At: end, Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+				File: f.path, At: end, Index: s.Tail().Index + 1, Kind: segment.ErrShort,
 				Detail: "there are no entries from here on",
 			}
 		}
@@ -195,10 +196,18 @@ func (r *replay) settle(f *file, known bound, mustReach entry.Index) (int64, err
 		r.sum.Torn = cause // a header that follows, with a payload that does not fit it
 	}
 	r.sum.Settled = end - write
-	if err := l.rewrite(f, write, end); err != nil {
+	err := l.rewrite(f, write, end)
+	if err != nil {
 		return 0, err
 	}
-	return end, l.cut(f, end)
+	if err := l.cut(f, end); err != nil {
+		return 0, err
+	}
+	if known.clean && known.segment == f.number && known.end == end {
+		return end, nil
+	}
+	r.sum.Wiped, err = l.wipe(f, end, s.Tail().Index)
+	return end, err
 }
 
 // unbegunError says what is wrong with the file of a segment that was begun.
@@ -244,10 +253,37 @@ func (l *Log) cut(f *file, end int64) error {
 	return f.SyncData()
 }
 
+// wipe makes everything behind end unreadable that could be taken for an entry with
+// a higher index than last. A torn write can leave whole entries behind the one
+// that is missing; if the missing one was appended again with the same bytes, they
+// would go on from it. Bytes of a former use of the file have lower indexes, and
+// are left alone.
+func (l *Log) wipe(f *file, end int64, last entry.Index) (wiped int, err error) {
+	const overlap = segment.EntryHeaderBytes - 1
+	buf := make([]byte, min(1<<20, max(f.bytes-end, 0)))
+	for from := end; from+segment.EntryHeaderBytes <= f.bytes; {
+		part := buf[:min(int64(len(buf)), f.bytes-from)]
+		if _, err := f.ReadAt(part, from); err != nil {
+			return wiped, err
+		}
+		for at := range segment.FindEntryHeaders(part, last+1) {
+			if err := f.ZeroFill(from+int64(at), from+int64(at)+segment.EntryHeaderBytes); err != nil {
+				return wiped, err
+			}
+			wiped++
+		}
+		from += int64(len(part)) - overlap
+	}
+	if wiped == 0 {
+		return 0, nil
+	}
+	return wiped, f.SyncData()
+}
+
 // readSealed gives the entries of a segment that next follows to visit.
 func (r *replay) readSealed(f, next *file) error {
 	stop := next.header.Prev
-	s := segment.NewReader(f.File, f.Name(), f.number, segment.HeaderBytes, f.bytes, f.header.Prev)
+	s := segment.NewReader(f.File, f.path, f.number, segment.HeaderBytes, f.bytes, f.header.Prev)
 	if err := r.read(s, f, stop.Index); err != nil {
 		return err
 	}
@@ -256,13 +292,13 @@ func (r *replay) readSealed(f, next *file) error {
 			return err
 		}
 		return &segment.DamageError{
-			File: f.Name(), At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+			File: f.path, At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
 			Detail: fmt.Sprintf("segment ends here, the next one begins with entry %d", next.header.FirstIndex()),
 		}
 	}
 	if s.Tail() != stop {
 		return &segment.DamageError{
-			File: next.Name(), Kind: segment.ErrChain,
+			File: next.path, Kind: segment.ErrChain,
 			Detail: fmt.Sprintf("header says %+v, %s ends with %+v", stop, segment.FileName(f.number), s.Tail()),
 		}
 	}
@@ -273,7 +309,7 @@ func (r *replay) readSealed(f, next *file) error {
 
 // readLast gives the entries of the last segment, which ends at end, to visit.
 func (r *replay) readLast(f *file, end int64) error {
-	s := segment.NewReader(f.File, f.Name(), f.number, segment.HeaderBytes, end, f.header.Prev)
+	s := segment.NewReader(f.File, f.path, f.number, segment.HeaderBytes, end, f.header.Prev)
 	if err := r.read(s, f, 1<<64-1); err != nil {
 		return err
 	}
@@ -282,7 +318,7 @@ func (r *replay) readLast(f *file, end int64) error {
 	}
 	if s.At() != end {
 		return &segment.DamageError{
-			File: f.Name(), At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
+			File: f.path, At: s.At(), Index: s.Tail().Index + 1, Kind: segment.ErrShort,
 			Detail: fmt.Sprintf("there are no entries from here on, but some before byte %d", end),
 		}
 	}
@@ -345,14 +381,16 @@ func (r *replay) flush() error {
 
 // settleFolder removes files that mean nothing, takes over the file that is ready
 // for the next segment, if there is one, and notes the bound.
-func (r *replay) settleFolder(next uint32) error {
+func (r *replay) settleFolder(next uint32, wasClean bool) error {
 	l := r.l
 	if err := l.fs.MkdirAll(l.o.Dir); err != nil {
 		return err
 	}
 	names := l.found.leftovers
 	for i, s := range l.found.unbegun {
-		if i > 0 || (s.number != next && l.w.file != nil) {
+		// After a crash the file may hold the rest of a write that was to begin the
+		// segment; see wipe. It is not worth reading.
+		if i > 0 || s.number != next || !wasClean {
 			names = append(names, s.name)
 			continue
 		}
@@ -360,12 +398,7 @@ func (r *replay) settleFolder(next uint32) error {
 		if err != nil {
 			return err
 		}
-		if l.w.file != nil {
-			l.prep.adopt(s.number, f)
-			continue
-		}
-		l.w.file = &file{File: f, number: s.number, bytes: s.bytes}
-		l.w.end = segment.HeaderBytes
+		l.prep.adopt(s.number, f)
 	}
 	for _, name := range names {
 		if err := l.fs.Remove(l.fs.Join(l.o.Dir, name)); err != nil && !vfs.NotExist(err) {
@@ -380,6 +413,9 @@ func (r *replay) settleFolder(next uint32) error {
 		l.syncing.Lock()
 		l.settled(m)
 		l.syncing.Unlock()
+		if err := l.bound.sync(); err != nil && wasClean {
+			return err // a bound that says clean must not stay
+		}
 		r.sum.Last, r.sum.LastTime, r.sum.LastTerm = w.tail.Index, w.tail.Time, w.tail.Term
 		r.sum.End = entry.MakePos(w.file.number, uint32(w.end))
 	}

@@ -66,7 +66,8 @@ func (l *Log) roll() error {
 		w.block.release()
 		w.block = nil
 	}
-	w.file = &file{File: f, number: number, bytes: l.o.SegmentBytes}
+	path := l.fs.Join(l.o.Dir, segment.FileName(number))
+	w.file = &file{File: f, path: path, number: number, bytes: l.o.SegmentBytes}
 	w.begun, w.end, w.terms = false, segment.HeaderBytes, nil
 	return nil
 }

@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"iter"
 
 	"github.com/sluicemq/sluice/log/entry"
 )
@@ -137,4 +139,24 @@ func CheckEntry(header, payload []byte) (EntryHeader, error) {
 		}
 	}
 	return h, nil
+}
+
+// FindEntryHeaders yields the places in b at which something that looks like the
+// header of an entry with an index of from or more begins: the magic is there, and
+// such an index. It finds headers at any byte, and all those that are whole in b.
+func FindEntryHeaders(b []byte, from entry.Index) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var magic [4]byte
+		binary.LittleEndian.PutUint32(magic[:], entryMagic)
+		for at := 0; at+EntryHeaderBytes <= len(b); at++ {
+			next := bytes.Index(b[at:len(b)-EntryHeaderBytes+len(magic)], magic[:])
+			if next < 0 {
+				return
+			}
+			at += next
+			if index := binary.LittleEndian.Uint64(b[at+entryIndexAt:]); entry.Index(index) >= from && !yield(at) {
+				return
+			}
+		}
+	}
 }
