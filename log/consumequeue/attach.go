@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 
 	"github.com/sluicemq/sluice/log/entry"
 )
@@ -65,11 +64,10 @@ func (q *Queue) attach(segment, slot uint32, d dirEntry) {
 	}
 	q.bytes += d.bytes
 	ref := sealedRef{first: d.base, segment: segment, slot: slot}
-	i := sort.Search(len(q.sealed), func(i int) bool { return q.sealed[i].first > d.base })
 	if len(q.sealed) == cap(q.sealed) {
 		q.sealed = slices.Grow(q.sealed, 1+len(q.sealed)/4) // doubling wastes too much times 100,000
 	}
-	q.sealed = slices.Insert(q.sealed, i, ref)
+	q.sealed = slices.Insert(q.sealed, q.searchSealed(d.base), ref) // at the end, unless segments are sealed out of order
 }
 
 // Detach takes a segment's file out of all queues, whether or not they still

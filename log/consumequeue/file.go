@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sort"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/log/vfs"
@@ -189,18 +190,32 @@ func (f *File) dirAt(slot uint32) (d dirEntry, err error) {
 	return f.dir(slot), nil
 }
 
-// dirs calls visit for each directory entry, until visit returns false.
+// dirs calls visit for each directory entry, until visit returns false. Visit
+// runs outside the guard.
 func (f *File) dirs(visit func(slot uint32, d dirEntry) bool) error {
-	for slot := range uint32(f.head.partitions) {
-		d, err := f.dirAt(slot)
-		if err != nil {
+	var some [64]dirEntry
+	for slot := uint32(0); ; {
+		n, err := f.copyDirs(slot, some[:])
+		if err != nil || n == 0 {
 			return err
 		}
-		if !visit(slot, d) {
-			return nil
+		for i := range n {
+			if !visit(slot, some[i]) {
+				return nil
+			}
+			slot++
 		}
 	}
-	return nil
+}
+
+// copyDirs reads the directory entries from a slot on into dst and returns how
+// many there were.
+func (f *File) copyDirs(slot uint32, dst []dirEntry) (n int, err error) {
+	defer f.guard(debug.SetPanicOnFault(true), &err)
+	for ; n < len(dst) && uint64(slot)+uint64(n) < f.head.partitions; n++ {
+		dst[n] = f.dir(slot + uint32(n))
+	}
+	return n, nil
 }
 
 // entry returns the file's i-th entry, after checking the block that it is in.
@@ -244,10 +259,16 @@ func (f *File) fault(before bool, r any, err *error) {
 		runtime.Error
 		Addr() uintptr
 	})
-	if !ok {
+	if !ok || !f.contains(fault.Addr()) {
 		panic(r) // not ours: an error in the program goes on its way
 	}
 	*err = fmt.Errorf("%s: %w: memory map cannot be read at %#x", f.name, ErrShort, fault.Addr())
+}
+
+// contains reports whether an address is in the map.
+func (f *File) contains(address uintptr) bool {
+	begin := uintptr(unsafe.Pointer(unsafe.SliceData(f.data)))
+	return address >= begin && address-begin < uintptr(len(f.data))
 }
 
 // acquire adds a reference, unless the last one is gone.

@@ -39,6 +39,9 @@ func (q *Queue) Find(from, to entry.Offset, maxBytes int, dst []Located) ([]Loca
 		}
 		c.from = src.next
 		q.mu.Lock()
+		if c.from < q.start {
+			break // what follows was removed meanwhile; passing over it would look like a hole
+		}
 	}
 	q.mu.Unlock()
 	return c.dst, nil

@@ -114,10 +114,10 @@ func (q *Queue) trim() {
 		if f == nil {
 			continue // detached; its references are about to go
 		}
-		d := f.dir(ref.slot)
+		d, err := f.dirAt(ref.slot)
 		f.Release()
-		if d.end > q.start {
-			break
+		if err != nil || d.end > q.start {
+			break // what cannot be read stays, and is an error where it is looked up
 		}
 		q.bytes -= d.bytes
 	}
