@@ -142,10 +142,6 @@ func text(expect string) check {
 	return check{expect, func(s string) (string, bool) { return s, true }}
 }
 
-func nonEmpty(expect string) check {
-	return check{expect, func(s string) (string, bool) { return s, s != "" }}
-}
-
 // splitList cuts a list at its commas, takes spaces off the items, and drops
 // empty items and repetitions.
 func splitList(s string) []string {
