@@ -261,7 +261,7 @@ func tryAll(r *running, i, n, round int) error {
 // checkAcked fails unless a start finds all that r applied, but for what lies in
 // segments that were dropped, and at most one group more.
 func checkAcked(fs pebblevfs.FS, r *running) error {
-	again, err := start(options(fs), 0)
+	again, err := startFrom(options(fs), behindGaps, 0)
 	if err != nil {
 		return err
 	}

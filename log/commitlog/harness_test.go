@@ -86,19 +86,28 @@ func (r *running) note(g *commitlog.Group) {
 
 // start opens and replays the log and starts the apply loop.
 func start(o commitlog.Options, mustReach entry.Index) (*running, error) {
+	return startFrom(o, func(*commitlog.Log) uint32 { return 0 }, mustReach)
+}
+
+// behindGaps returns the first segment of the row that ends with the newest. When
+// Drop fails half way, there can be others before it.
+func behindGaps(l *commitlog.Log) (from uint32) {
+	segments := l.Segments()
+	for i, s := range segments {
+		if i == 0 || s.Number != segments[i-1].Number+1 {
+			from = s.Number
+		}
+	}
+	return from
+}
+
+func startFrom(o commitlog.Options, from func(*commitlog.Log) uint32, mustReach entry.Index) (*running, error) {
 	l, err := commitlog.Open(o)
 	if err != nil {
 		return nil, err
 	}
 	r := &running{Log: l, done: make(chan struct{})}
-	// Drop may have failed half way, which leaves gaps in front.
-	from := uint32(0)
-	for i, s := range l.Segments() {
-		if i == 0 || s.Number != l.Segments()[i-1].Number+1 {
-			from = s.Number
-		}
-	}
-	r.sum, err = l.Replay(from, mustReach, func(g *commitlog.Group) error { r.note(g); return nil })
+	r.sum, err = l.Replay(from(l), mustReach, func(g *commitlog.Group) error { r.note(g); return nil })
 	if err != nil {
 		_ = l.Close()
 		return nil, err

@@ -1,6 +1,12 @@
 package commitlog
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
+
+// errNotReplayed is what Propose returns before Replay.
+var errNotReplayed = errors.New("log was not replayed")
 
 // queue holds the proposals that wait to be appended, in order. Its size in
 // bytes is bounded: put blocks while it is over the bound.
@@ -16,13 +22,24 @@ type queue struct {
 	bytes int64 // of proposals that were put and not settled
 	limit int64
 	err   error // why put refuses; nil while open
+	over  bool  // it was shut for good
 }
 
+// newQueue returns a queue that is not open yet.
 func newQueue(limit int64) *queue {
-	q := &queue{limit: limit, ring: make([]*Proposal, 256)}
+	q := &queue{limit: limit, ring: make([]*Proposal, 256), err: errNotReplayed}
 	q.notEmpty.L = &q.mu
 	q.notFull.L = &q.mu
 	return q
+}
+
+// open makes put take proposals, unless the queue was shut.
+func (q *queue) open() {
+	q.mu.Lock()
+	if !q.over {
+		q.err = nil
+	}
+	q.mu.Unlock()
 }
 
 // put adds p at the end. It waits while the queue is full, and returns the reason
@@ -87,8 +104,8 @@ func (q *queue) settle(bytes int64) {
 // first reason stays.
 func (q *queue) shut(err error) {
 	q.mu.Lock()
-	if q.err == nil {
-		q.err = err
+	if !q.over {
+		q.err, q.over = err, true
 	}
 	q.mu.Unlock()
 	q.notEmpty.Broadcast()

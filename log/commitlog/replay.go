@@ -62,6 +62,7 @@ func (l *Log) start() {
 	l.mu.Lock()
 	l.replayed = true
 	l.mu.Unlock()
+	l.queue.open()
 	l.appender.Add(1)
 	go l.appendLoop()
 	l.prep.done.Add(1)

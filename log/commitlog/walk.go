@@ -30,6 +30,7 @@ type WalkSummary struct {
 	Last     entry.Index
 	Bound    entry.Index // known to be durable; 0 when there is no bound
 	Damaged  int         // how often Damage was set without Tail
+	Gaps     int         // places between segments where some are missing: dropped, or lost
 }
 
 // Walk reads all entries in the folder of a log whose index is from or more, in
@@ -70,6 +71,9 @@ func (w *walk) run(fs *vfs.FS, dir string) error {
 		begun--
 	}
 	for i, s := range all {
+		if i > 0 && i < begun && s.number != all[i-1].number+1 {
+			w.sum.Gaps++
+		}
 		if i+1 < begun && all[i+1].err == nil && all[i+1].number == s.number+1 &&
 			all[i+1].header.FirstIndex() <= w.from {
 			continue // all of it is before from
