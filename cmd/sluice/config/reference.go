@@ -46,7 +46,7 @@ func Reference() []byte {
 const intro = `# Configuration
 
 This page is written by the tables in ` + "`catalog/config`" + `; to change it, change them and run
-` + "`go test ./cmd/sluice/config -run Reference -update`" + `.
+` + "`make docs`" + `.
 
 ` + "`sluice serve`" + ` needs no configuration: it listens on 127.0.0.1:9092 and keeps its data under ` + "`./data`" + `. Settings
 come from three places, of which a later one goes before an earlier one:
