@@ -30,7 +30,7 @@ func (h *Hub) Watch(partitions []entry.Partition) *Waiter {
 	for i, p := range partitions {
 		l := &w.links[i]
 		l.waiter, l.partition = w, p
-		h.shard(p).add(l)
+		h.add(l)
 	}
 	return w
 }
@@ -66,7 +66,7 @@ func (w *Waiter) Rearm(dst []entry.Partition) []entry.Partition {
 	for l != nil {
 		next := l.next
 		dst = append(dst, l.partition)
-		w.hub.shard(l.partition).add(l)
+		w.hub.add(l)
 		l = next
 	}
 	return dst
@@ -77,7 +77,7 @@ func (w *Waiter) Rearm(dst []entry.Partition) []entry.Partition {
 func (w *Waiter) Cancel() {
 	for i := range w.links {
 		l := &w.links[i]
-		w.hub.shard(l.partition).remove(l)
+		w.hub.remove(l)
 	}
 	w.links = nil
 }
