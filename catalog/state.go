@@ -174,13 +174,14 @@ func (c *Catalog) loadTopics(r entry.Reader) ([]*Topic, error) {
 	var bad error
 	err := r.Scan([]byte{keySpace, keyTopic}, []byte{keySpace, keyTopic + 1}, func(key, value []byte) bool {
 		t, overrides, err := decodeTopic(value)
-		if err == nil && copy(t.id[:], key[2:]) != len(t.id) || len(key) != 2+len(t.id) {
+		if err == nil && len(key) != 2+len(t.id) {
 			err = fmt.Errorf("%w: the key has %d bytes", ErrPayload, len(key))
 		}
 		if err != nil {
 			bad = fmt.Errorf("catalog: load topic with key %x: %w", key, err)
 			return false
 		}
+		copy(t.id[:], key[2:])
 		t.configs = c.share(overrides)
 		topics = append(topics, t)
 		return true

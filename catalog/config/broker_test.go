@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,9 +240,13 @@ func TestEditDistance(t *testing.T) {
 func TestDescribeShowsWhatOtherVersionsStored(t *testing.T) {
 	b := mustBroker(t)
 	entries := b.DescribeTopic(overridesOf("from.the.future", "1"), nil, true)
-	last := entries[len(entries)-1]
-	if last.Name != "from.the.future" || last.Value != "1" || last.Source != SourceTopic || last.Type != 0 {
-		t.Errorf("got %+v", last)
+	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
+	i, ok := slices.BinarySearchFunc(entries, Entry{Name: "from.the.future"}, byName)
+	if !ok || !slices.IsSortedFunc(entries, byName) {
+		t.Fatalf("got %v", entries)
+	}
+	if e := entries[i]; e.Value != "1" || e.Source != SourceTopic || e.Type != 0 {
+		t.Errorf("got %+v", e)
 	}
 }
 

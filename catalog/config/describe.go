@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Source says where a value comes from, with the numbers of DescribeConfigs.
@@ -65,11 +66,14 @@ func (b *Broker) DescribeTopic(overrides Overrides, names []string, synonyms boo
 		}
 		entries = append(entries, e)
 	}
-	// What another version stored is shown as it is, not hidden.
-	for _, s := range overrides {
+	known := len(entries)
+	for _, s := range overrides { // what another version stored is shown as it is, not hidden
 		if TopicKey(s.Name) == nil && asked(names, s.Name) {
 			entries = append(entries, Entry{Name: s.Name, Value: s.Value, Source: SourceTopic})
 		}
+	}
+	if len(entries) > known {
+		slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return entries
 }
