@@ -39,14 +39,15 @@ type Options struct {
 	// leaves out are kept whole.
 	Policies iter.Seq2[entry.Partition, consumequeue.Retention]
 
-	SegmentBytes  int64               // 256 MiB
-	Flush         commitlog.FlushMode // FlushSync
-	FlushInterval time.Duration       // 500 ms
-	TailBytes     int64               // 64 MiB
-	BacklogBytes  int64               // 64 MiB
-	MinFreeBytes  int64               // room on the disk below which records are refused; 0 for none
-	RetainEvery   time.Duration       // 5 minutes
-	Events        Events
+	SegmentBytes    int64               // 256 MiB
+	Flush           commitlog.FlushMode // FlushSync
+	FlushInterval   time.Duration       // 500 ms
+	TailBytes       int64               // 64 MiB
+	BacklogBytes    int64               // 64 MiB
+	StateCacheBytes int64               // block cache of the state store; 16 MiB
+	MinFreeBytes    int64               // room on the disk below which records are refused; 0 for none
+	RetainEvery     time.Duration       // 5 minutes
+	Events          Events
 }
 
 // Events tells what the engine does. Each function may be nil; they are called
@@ -170,10 +171,7 @@ func (l *Log) Watch(partitions []entry.Partition) *watch.Waiter { return l.hub.W
 
 // Writable returns nil, or why records are refused at the moment.
 func (l *Log) Writable() error {
-	if err := l.loop.Err(); err != nil {
-		return err
-	}
-	if err := l.commits.Dead(); err != nil {
+	if err := l.Healthy(); err != nil {
 		return err
 	}
 	if l.low.Load() {
@@ -181,6 +179,29 @@ func (l *Log) Writable() error {
 	}
 	return nil
 }
+
+// Healthy returns nil while the engine can do its work when there is room, or
+// what only a restart can mend.
+func (l *Log) Healthy() error {
+	return errors.Join(l.loop.Err(), l.commits.Dead())
+}
+
+// Space returns the room on the disk of the data folder, in bytes; ok is false
+// where it cannot be told.
+func (l *Log) Space() (free, total uint64, ok bool) {
+	space, ok, err := l.options.FS.Space(l.options.Dir)
+	return space.Free, space.Total, ok && err == nil
+}
+
+// Segments returns how many segments the log has.
+func (l *Log) Segments() int { return len(l.commits.Segments()) }
+
+// Durable and Applied return the newest entry that is known to be durable, and
+// the newest whose effects exist.
+func (l *Log) Durable() entry.Index { return l.commits.DurableIndex() }
+
+// Applied is described at Durable.
+func (l *Log) Applied() entry.Index { return l.loop.Applied() }
 
 // Recovery returns what Open found and did.
 func (l *Log) Recovery() Recovery { return l.recovery }

@@ -78,7 +78,7 @@ func (l *Log) open() error {
 	if err := l.openMeta(); err != nil {
 		return err
 	}
-	if l.store, err = state.Open(state.Options{FS: fs, Dir: fs.Join(dir, "state"), Events: l.options.Events.State}); err != nil {
+	if l.store, err = state.Open(state.Options{FS: fs, Dir: fs.Join(dir, "state"), CacheBytes: l.options.StateCacheBytes, Events: l.options.Events.State}); err != nil {
 		return err
 	}
 	l.commits, err = commitlog.Open(commitlog.Options{

@@ -40,20 +40,26 @@ func load(t testing.TB, base pebblevfs.FS) image {
 func (files image) store(t testing.TB) *pebblevfs.MemFS {
 	t.Helper()
 	mem := newMem(t)
-	fs := vfs.New(mem)
 	for name, data := range files {
-		f, err := fs.Create(fs.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteAt(data, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, mem, name, data)
 	}
 	return mem
+}
+
+// writeFile writes the bytes of a file, over those that are there.
+func writeFile(t testing.TB, base pebblevfs.FS, name string, data []byte) {
+	t.Helper()
+	fs := vfs.New(base)
+	f, err := fs.OpenReadWrite(fs.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // with returns the files with one changed; nil bytes take it away.

@@ -37,8 +37,8 @@ var mayImport = map[string][]string{
 	"filter":         {"protocol/kerr"},
 	"metrics":        {},
 
-	"broker/fetchsession": {"protocol/kerr"},
-	"broker/fetchwire":    {"protocol/kerr"},
+	"broker/fetchsession": {"protocol/kerr", "log/entry"},
+	"broker/fetchwire":    {"protocol/kerr", "log/entry"},
 	"broker": {"broker/", "protocol/", "protocol", "log/", "log", "catalog", "catalog/config", "txn/", "txn", "group/", "group",
 		"scheduler/", "scheduler", "filter", "security", "metrics"},
 

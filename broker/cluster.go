@@ -1,0 +1,166 @@
+package broker
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicemq/sluice/catalog"
+	"github.com/sluicemq/sluice/log"
+	"github.com/sluicemq/sluice/protocol"
+	"github.com/sluicemq/sluice/protocol/kerr"
+)
+
+// describeCluster answers DescribeCluster (M-18): this node.
+func (b *Broker) describeCluster(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.DescribeClusterRequest)
+	response := request.ResponseKind().(*kmsg.DescribeClusterResponse)
+	const brokers, controllers = 1, 2
+	response.EndpointType = request.EndpointType
+	refuse := func(code kerr.Code, message string) protocol.Pending {
+		response.ErrorCode, response.ErrorMessage = code.Int16(), &message
+		return protocol.Answer(response)
+	}
+	if c.Version >= 1 {
+		switch request.EndpointType {
+		case brokers:
+		case controllers:
+			return refuse(kerr.MismatchedEndpointType, "this listener is for brokers, not for controllers")
+		default:
+			return refuse(kerr.UnsupportedEndpointType, "unknown endpoint type")
+		}
+	}
+	address := b.advertised(c.Conn.Listener)
+	node := kmsg.NewDescribeClusterResponseBroker()
+	node.NodeID, node.Host, node.Port, node.Rack = b.settings.NodeID, address.host, address.port, b.rack()
+	response.Brokers = append(response.Brokers, node)
+	response.ClusterID, response.ControllerID = b.log.Meta().ClusterID, b.settings.NodeID
+	if request.IncludeClusterAuthorizedOperations {
+		response.ClusterAuthorizedOperations = clusterOperations
+	}
+	return protocol.Answer(response)
+}
+
+// findCoordinator answers FindCoordinator: the only node coordinates all groups
+// and transactional ids. Nothing is stored for a look-up.
+func (b *Broker) findCoordinator(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.FindCoordinatorRequest)
+	response := request.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	const group, transaction = 0, 1
+	address := b.advertised(c.Conn.Listener)
+	known := request.CoordinatorType == group || request.CoordinatorType == transaction
+	if c.Version < 4 {
+		response.NodeID, response.Host, response.Port = b.settings.NodeID, address.host, address.port
+		if !known {
+			message := "unknown coordinator type"
+			response.ErrorCode, response.ErrorMessage = kerr.InvalidRequest.Int16(), &message
+			response.NodeID, response.Host, response.Port = -1, "", -1
+		}
+		return protocol.Answer(response)
+	}
+	for _, key := range request.CoordinatorKeys {
+		out := kmsg.NewFindCoordinatorResponseCoordinator()
+		out.Key, out.NodeID, out.Host, out.Port = key, b.settings.NodeID, address.host, address.port
+		if !known {
+			message := "unknown coordinator type"
+			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Int16(), &message
+			out.NodeID, out.Host, out.Port = -1, "", -1
+		}
+		response.Coordinators = append(response.Coordinators, out)
+	}
+	return protocol.Answer(response)
+}
+
+// describeTopicPartitions answers DescribeTopicPartitions (M-17): topics in the
+// order of their names, in pages that a cursor continues.
+func (b *Broker) describeTopicPartitions(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.DescribeTopicPartitionsRequest)
+	response := request.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
+	names := make([]string, 0, len(request.Topics))
+	for i := range request.Topics {
+		names = append(names, request.Topics[i].Topic)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if c := request.Cursor; c != nil {
+		_, listed := slices.BinarySearch(names, c.Topic)
+		if c.Partition < 0 || len(names) > 0 && !listed {
+			for _, name := range names {
+				out := kmsg.NewDescribeTopicPartitionsResponseTopic()
+				out.Topic, out.ErrorCode = &name, kerr.InvalidRequest.Int16()
+				response.Topics = append(response.Topics, out)
+			}
+			return protocol.Answer(response)
+		}
+	}
+	room := b.settings.DescribePartitions
+	if request.ResponsePartitionLimit > 0 {
+		room = min(room, request.ResponsePartitionLimit)
+	}
+	from := int32(0)
+	first := ""
+	if request.Cursor != nil {
+		first, from = request.Cursor.Topic, request.Cursor.Partition
+	}
+	add := func(name string, topic *catalog.Topic) (more bool) {
+		begin := int32(0)
+		if name == first {
+			begin = from
+		}
+		if room <= 0 {
+			response.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: begin}
+			return false
+		}
+		out, next := b.describePartitions(name, topic, begin, &room)
+		response.Topics = append(response.Topics, out)
+		if next >= 0 {
+			response.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: next}
+		}
+		return next < 0
+	}
+	if len(request.Topics) == 0 {
+		for topic := range b.catalog.Topics(first) {
+			if !add(topic.Name(), topic) {
+				break
+			}
+		}
+		return protocol.Answer(response)
+	}
+	for _, name := range names {
+		if name >= first && !add(name, b.catalog.Topic(name)) {
+			break
+		}
+	}
+	return protocol.Answer(response)
+}
+
+// describePartitions describes partitions of a topic from begin on, as far as
+// there is room. next is the first that did not fit, or -1.
+func (b *Broker) describePartitions(name string, topic *catalog.Topic, begin int32, room *int32) (out kmsg.DescribeTopicPartitionsResponseTopic, next int32) {
+	out = kmsg.NewDescribeTopicPartitionsResponseTopic()
+	out.Topic = &name
+	if topic == nil {
+		code := kerr.UnknownTopicOrPartition
+		if catalog.CheckName(name) != nil {
+			code = kerr.InvalidTopic
+		}
+		out.ErrorCode = code.Int16()
+		*room--
+		return out, -1
+	}
+	out.TopicID, out.IsInternal, out.AuthorizedOperations = topic.ID(), topic.Internal(), topicOperations
+	nodes := []int32{b.settings.NodeID}
+	for i := begin; i < topic.Partitions(); i++ {
+		if *room <= 0 {
+			return out, i
+		}
+		*room--
+		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+		p.Partition, p.LeaderID, p.LeaderEpoch = i, nodes[0], log.LeaderEpoch
+		p.Replicas, p.ISR = nodes, nodes
+		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}
+		out.Partitions = append(out.Partitions, p)
+	}
+	return out, -1
+}

@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicemq/sluice/catalog"
+	"github.com/sluicemq/sluice/catalog/config"
+	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/protocol"
+	"github.com/sluicemq/sluice/protocol/kerr"
+)
+
+// describeConfigs answers DescribeConfigs (C-1 to C-4).
+func (b *Broker) describeConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.DescribeConfigsRequest)
+	response := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	for i := range request.Resources {
+		in := &request.Resources[i]
+		out := kmsg.NewDescribeConfigsResponseResource()
+		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
+		entries, err := b.describeResource(in, request.IncludeSynonyms)
+		if err != nil {
+			message := kerr.Message(err)
+			out.ErrorCode, out.ErrorMessage = kerr.Of(err).Int16(), &message
+		}
+		for j := range entries {
+			out.Configs = append(out.Configs, describedConfig(&entries[j], request.IncludeDocumentation))
+		}
+		response.Resources = append(response.Resources, out)
+	}
+	return protocol.Answer(response)
+}
+
+func (b *Broker) describeResource(in *kmsg.DescribeConfigsRequestResource, synonyms bool) ([]config.Entry, error) {
+	switch in.ResourceType {
+	case kmsg.ConfigResourceTypeTopic:
+		return b.catalog.DescribeTopic(in.ResourceName, in.ConfigNames, synonyms)
+	case kmsg.ConfigResourceTypeBroker:
+		return b.catalog.DescribeBroker(in.ResourceName, in.ConfigNames, synonyms)
+	}
+	return nil, kerr.New(kerr.InvalidRequest, "configs of resource type %d are not served", in.ResourceType)
+}
+
+func describedConfig(e *config.Entry, documentation bool) kmsg.DescribeConfigsResponseResourceConfig {
+	out := kmsg.NewDescribeConfigsResponseResourceConfig()
+	out.Name, out.ReadOnly, out.IsSensitive = e.Name, e.ReadOnly, e.Sensitive
+	out.Source, out.ConfigType = kmsg.ConfigSource(e.Source), kmsg.ConfigType(e.Type)
+	if !e.Null && !e.Sensitive {
+		out.Value = &e.Value
+	}
+	if documentation {
+		out.Documentation = &e.Doc
+	}
+	for i := range e.Synonyms {
+		synonym := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+		synonym.Name, synonym.Value, synonym.Source = e.Synonyms[i].Name, &e.Synonyms[i].Value, kmsg.ConfigSource(e.Synonyms[i].Source)
+		out.ConfigSynonyms = append(out.ConfigSynonyms, synonym)
+	}
+	return out
+}
+
+// createdConfigs shows configs in the answer to CreateTopics.
+func createdConfigs(entries []config.Entry) []kmsg.CreateTopicsResponseTopicConfig {
+	out := make([]kmsg.CreateTopicsResponseTopicConfig, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		out[i] = kmsg.NewCreateTopicsResponseTopicConfig()
+		out[i].Name, out[i].ReadOnly, out[i].IsSensitive, out[i].Source = e.Name, e.ReadOnly, e.Sensitive, int8(e.Source)
+		if !e.Null && !e.Sensitive {
+			out[i].Value = &e.Value
+		}
+	}
+	return out
+}
+
+// alterConfigs answers AlterConfigs, which replaces all configs of a resource
+// (C-6).
+func (b *Broker) alterConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.AlterConfigsRequest)
+	response := request.ResponseKind().(*kmsg.AlterConfigsResponse)
+	alters := make([]catalog.Alter, len(request.Resources))
+	for i := range request.Resources {
+		in := &request.Resources[i]
+		alters[i] = catalog.Alter{Resource: catalog.Resource(in.ResourceType), Name: in.ResourceName}
+		for _, change := range in.Configs {
+			alters[i].Changes = append(alters[i].Changes, catalog.ConfigChange{Name: change.Name, Value: change.Value})
+		}
+	}
+	for i, err := range b.alter(b.catalog.PlanReplace(alters), request.ValidateOnly) {
+		out := kmsg.NewAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = request.Resources[i].ResourceType, request.Resources[i].ResourceName
+		if err != nil {
+			message := kerr.Message(err)
+			out.ErrorCode, out.ErrorMessage = kerr.Of(err).Int16(), &message
+		}
+		response.Resources = append(response.Resources, out)
+	}
+	return protocol.Answer(response)
+}
+
+// incrementalAlterConfigs answers IncrementalAlterConfigs (C-5).
+func (b *Broker) incrementalAlterConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.IncrementalAlterConfigsRequest)
+	response := request.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
+	alters := make([]catalog.Alter, len(request.Resources))
+	for i := range request.Resources {
+		in := &request.Resources[i]
+		alters[i] = catalog.Alter{Resource: catalog.Resource(in.ResourceType), Name: in.ResourceName}
+		for _, change := range in.Configs {
+			alters[i].Changes = append(alters[i].Changes, catalog.ConfigChange{Kind: config.OpKind(change.Op), Name: change.Name, Value: change.Value})
+		}
+	}
+	for i, err := range b.alter(b.catalog.PlanIncremental(alters), request.ValidateOnly) {
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = request.Resources[i].ResourceType, request.Resources[i].ResourceName
+		if err != nil {
+			message := kerr.Message(err)
+			out.ErrorCode, out.ErrorMessage = kerr.Of(err).Int16(), &message
+		}
+		response.Resources = append(response.Resources, out)
+	}
+	return protocol.Answer(response)
+}
+
+// alter carries out plans, and returns what became of each.
+func (b *Broker) alter(plans []catalog.AlterPlan, validateOnly bool) []error {
+	commands := make([]command, len(plans))
+	var proposed []*command
+	for i := range plans {
+		commands[i] = command{kind: entry.TypeAlterConfigs, payload: plans[i].Payload, err: plans[i].Err}
+		if plans[i].Err == nil && !validateOnly {
+			proposed = append(proposed, &commands[i])
+		}
+	}
+	b.do(0, proposed)
+	errs := make([]error, len(plans))
+	for i := range commands {
+		errs[i] = commands[i].err
+	}
+	return errs
+}
+
+// listConfigResources answers ListConfigResources (C-8): what has, or may have,
+// configs of its own.
+func (b *Broker) listConfigResources(_ context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.ListConfigResourcesRequest)
+	response := request.ResponseKind().(*kmsg.ListConfigResourcesResponse)
+	types := request.ResourceTypes
+	if c.Version == 0 {
+		types = []int8{int8(kmsg.ConfigResourceTypeClientMetrics)} // none are kept
+	} else if len(types) == 0 {
+		types = []int8{int8(kmsg.ConfigResourceTypeTopic), int8(kmsg.ConfigResourceTypeBroker), int8(kmsg.ConfigResourceTypeBrokerLogger),
+			int8(kmsg.ConfigResourceTypeClientMetrics), int8(kmsg.ConfigResourceTypeGroupConfig)}
+	}
+	add := func(kind int8, name string) {
+		out := kmsg.NewListConfigResourcesResponseConfigResource()
+		out.Type, out.Name = kind, name
+		response.ConfigResources = append(response.ConfigResources, out)
+	}
+	for _, kind := range types {
+		switch kmsg.ConfigResourceType(kind) {
+		case kmsg.ConfigResourceTypeTopic:
+			for topic := range b.catalog.Topics("") {
+				add(kind, topic.Name())
+			}
+		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
+			add(kind, b.settings.NodeName())
+		case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		default:
+			response.ErrorCode = kerr.UnsupportedVersion.Int16()
+			response.ConfigResources = nil
+			return protocol.Answer(response)
+		}
+	}
+	return protocol.Answer(response)
+}

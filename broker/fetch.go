@@ -1,0 +1,265 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicemq/sluice/broker/fetchsession"
+	"github.com/sluicemq/sluice/broker/fetchwire"
+	"github.com/sluicemq/sluice/catalog"
+	"github.com/sluicemq/sluice/log"
+	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/protocol"
+	"github.com/sluicemq/sluice/protocol/kerr"
+)
+
+// fetching is a Fetch request on its way. Values are pooled: memory of the
+// response is reused, and records are borrowed from the log until it is sent.
+type fetching struct {
+	broker   *Broker
+	version  int16
+	session  *fetchsession.Fetch
+	request  fetchsession.Request
+	minBytes int
+	maxBytes int
+	// committed is set for readers of committed records.
+	committed bool
+
+	response fetchwire.Response
+	encoder  fetchwire.Encoder
+	batches  log.Batches
+	watched  []entry.Partition // those that can get records, as of the last read
+	settled  bool              // an error or the like: answer without waiting
+}
+
+// maxPooledFetch is the largest encoder that is kept for the next request.
+const maxPooledFetch = 4 << 20
+
+// fetch answers Fetch (F-1 to F-27): record batches of the partitions in the
+// request, or of those in its fetch session. It reads at once, and if there is
+// too little, again whenever a partition gets records, until the time is up.
+func (b *Broker) fetch(ctx context.Context, c *protocol.Call) protocol.Pending {
+	request := c.Request.(*kmsg.FetchRequest)
+	f, _ := b.fetches.Get().(*fetching)
+	if f == nil {
+		f = &fetching{}
+	}
+	f.broker, f.version = b, c.Version
+	f.committed = request.IsolationLevel == 1
+	f.maxBytes = min(int(request.MaxBytes), int(b.settings.FetchMaxBytes))
+	f.minBytes = min(int(request.MinBytes), f.maxBytes)
+	f.takePartitions(request, c.ClientID)
+	var err error
+	if f.session, err = b.sessions.Begin(&f.request, entry.TimeOf(c.Received)); err != nil {
+		return protocol.Ready(f.refuse(err))
+	}
+	if f.read() || request.MaxWaitMillis <= 0 || len(f.watched) == 0 {
+		return protocol.Ready(f.answer())
+	}
+	promise := protocol.NewPromise()
+	wait := time.Duration(request.MaxWaitMillis) * time.Millisecond
+	// Ends when there is enough, or the time is up, or the client gone, or the
+	// broker stops; then it resolves the promise.
+	go func() { promise.Resolve(f.wait(ctx, c.Received.Add(wait))) }()
+	return promise
+}
+
+// takePartitions copies what the request says of partitions to where the fetch
+// session takes it from.
+func (f *fetching) takePartitions(request *kmsg.FetchRequest, client string) {
+	f.request = fetchsession.Request{
+		SessionID: request.SessionID, Epoch: request.SessionEpoch, TopicIDs: f.version >= 13, ClientID: client,
+		Partitions: f.request.Partitions[:0], Forgotten: f.request.Forgotten[:0],
+	}
+	if f.version < 7 {
+		f.request.SessionID, f.request.Epoch = 0, fetchsession.FinalEpoch
+	}
+	for i := range request.Topics {
+		t := &request.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			f.request.Partitions = append(f.request.Partitions, fetchsession.Partition{
+				TopicID: t.TopicID, Topic: t.Topic, Index: p.Partition,
+				FetchOffset: entry.Offset(p.FetchOffset), LogStart: entry.Offset(p.LogStartOffset), MaxBytes: p.PartitionMaxBytes,
+				CurrentLeaderEpoch: p.CurrentLeaderEpoch, LastFetchedEpoch: p.LastFetchedEpoch,
+			})
+		}
+	}
+	for i := range request.ForgottenTopics {
+		t := &request.ForgottenTopics[i]
+		for _, p := range t.Partitions {
+			f.request.Forgotten = append(f.request.Forgotten, fetchsession.ForgottenPartition{TopicID: t.TopicID, Topic: t.Topic, Index: p})
+		}
+	}
+}
+
+// wait reads again whenever a watched partition changes, and returns the answer.
+func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Response {
+	waiter := f.broker.log.Watch(f.watched)
+	defer waiter.Cancel()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for !f.read() { // once more first: records may have come before the watch began
+		select {
+		case <-waiter.Woken():
+			f.watched = waiter.Rearm(f.watched[:0])
+			continue
+		case <-timer.C:
+		case <-f.broker.stopping:
+		case <-ctx.Done():
+		}
+		break
+	}
+	return f.answer()
+}
+
+// read fills the response from the beginning, and reports whether it is to be
+// sent now: there is enough, or something that the client should not wait for.
+func (f *fetching) read() (enough bool) {
+	f.response.Reset()
+	f.batches.Release()
+	f.settled = false
+	f.watched = f.watched[:0]
+	var topic *catalog.Topic
+	var out *fetchwire.Topic
+	var at fetchsession.Partition // the partition before, to see when the topic changes
+	var partition fetchwire.Topic // holds one partition until it is known whether it is told
+	first := true
+	for cursor := range f.session.Partitions() {
+		if first || cursor.TopicID != at.TopicID || cursor.Topic != at.Topic {
+			topic, _ = f.broker.topicOf(f.version >= 13, cursor.Topic, cursor.TopicID)
+			out, first = nil, false
+		}
+		at = cursor.Partition
+		partition.Partitions = partition.Partitions[:0]
+		p := partition.AddPartition(cursor.Index)
+		answer := f.readPartition(topic, &cursor.Partition, p)
+		if !cursor.Answer(answer) {
+			continue
+		}
+		if out == nil {
+			out = f.response.AddTopic(cursor.TopicID, cursor.Topic)
+		}
+		told := out.AddPartition(cursor.Index)
+		records := append(told.Records, p.Records...)
+		*told = *p
+		told.Records = records
+	}
+	return f.settled || f.batches.Bytes >= f.minBytes && f.batches.Bytes > 0 || f.minBytes <= 0
+}
+
+// readPartition answers for one partition.
+func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partition, out *fetchwire.Partition) fetchsession.Answer {
+	number, err := f.locate(topic, in)
+	var start, end entry.Offset
+	if err == nil {
+		var ok bool
+		if start, end, ok = f.broker.log.Bounds(number); !ok {
+			err = kerr.New(kerr.UnknownTopicOrPartition, "")
+		}
+	}
+	if err == nil {
+		err = checkLeaderEpoch(in.CurrentLeaderEpoch)
+	}
+	if err == nil && f.version >= 12 && in.LastFetchedEpoch >= 0 {
+		if in.LastFetchedEpoch > log.LeaderEpoch {
+			err = kerr.New(kerr.OffsetOutOfRange, "")
+		} else if end < in.FetchOffset {
+			f.settled = true
+			out.DivergingEpoch = fetchwire.DivergingEpoch{Epoch: log.LeaderEpoch, EndOffset: end}
+			out.HighWatermark, out.LastStable, out.LogStart = end, end, start
+			return fetchsession.Answer{HighWatermark: end, LogStart: start, Directed: true}
+		}
+	}
+	had := len(f.batches.Pieces)
+	if err == nil {
+		room := f.maxBytes - f.batches.Bytes
+		_, err = f.broker.log.Read(number, in.FetchOffset, end, min(int(in.MaxBytes), room), f.batches.Bytes == 0, &f.batches)
+	}
+	if err != nil {
+		f.settled = true
+		out.ErrorCode = fetchCode(kerr.Of(err), f.version)
+		return fetchsession.Answer{HighWatermark: -1, LogStart: -1, Failed: true}
+	}
+	out.HighWatermark, out.LastStable, out.LogStart = end, end, start
+	if f.committed {
+		out.Aborted = noAborted
+	}
+	out.Records = append(out.Records[:0], f.batches.Pieces[had:]...)
+	f.watched = append(f.watched, number)
+	return fetchsession.Answer{HighWatermark: end, LogStart: start, Records: len(out.Records) > 0}
+}
+
+// noAborted is the list of aborted transactions where there are none: not nil,
+// as readers of committed records expect it.
+var noAborted = []fetchwire.AbortedTxn{}
+
+func (f *fetching) locate(topic *catalog.Topic, in *fetchsession.Partition) (entry.Partition, error) {
+	if topic == nil {
+		if f.version >= 13 {
+			return 0, kerr.New(kerr.UnknownTopicID, "")
+		}
+		return 0, kerr.New(kerr.UnknownTopicOrPartition, "")
+	}
+	number, ok := topic.Partition(in.Index)
+	if !ok {
+		return 0, kerr.New(kerr.UnknownTopicOrPartition, "")
+	}
+	return number, nil
+}
+
+// fetchCode returns the code that a version of Fetch knows. Clients take any
+// code that Kafka does not send here for a bug of theirs (F-26).
+func fetchCode(code kerr.Code, version int16) kerr.Code {
+	switch code {
+	case kerr.KafkaStorageError:
+		if version <= 5 {
+			return kerr.NotLeaderOrFollower
+		}
+	case kerr.OffsetOutOfRange, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch:
+	default:
+		return kerr.UnknownServerError
+	}
+	return code
+}
+
+// answer ends the fetch session's part and encodes the response.
+func (f *fetching) answer() protocol.Response {
+	id, err := f.session.End(entry.TimeOf(time.Now()))
+	if err != nil {
+		return f.refuse(err)
+	}
+	f.response.SessionID = id
+	return f.encode()
+}
+
+// refuse answers with an error of the session and nothing else.
+func (f *fetching) refuse(err error) protocol.Response {
+	f.batches.Release()
+	f.response.Reset()
+	f.response.ErrorCode = kerr.Of(err)
+	return f.encode()
+}
+
+func (f *fetching) encode() protocol.Response {
+	pieces, _, err := f.encoder.Encode(f.version, &f.response)
+	if err != nil {
+		f.free()
+		return protocol.Response{Close: err}
+	}
+	return protocol.Response{Frame: net.Buffers(pieces), Release: f.free}
+}
+
+// free gives the records back to the log, and f to the next request.
+func (f *fetching) free() {
+	f.batches.Release()
+	f.response.Reset()
+	f.encoder.Reset()
+	f.session = nil
+	if f.encoder.Cap() <= maxPooledFetch {
+		f.broker.fetches.Put(f)
+	}
+}
