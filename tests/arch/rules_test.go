@@ -10,7 +10,7 @@ import (
 // clockPackages may read the clock or draw random numbers: the shells that
 // own goroutines and sockets. Machines are handed the time instead.
 var clockPackages = []string{"cmd/", "tests/", "broker", "log", "log/commitlog", "protocol/conn", "metrics", "client",
-	"log/vfs", "log/vfs/vfstest"}
+	"log/vfs", "log/vfs/vfstest", "log/state"}
 
 func mayReadClock(path string) bool {
 	for _, allowed := range clockPackages {
@@ -60,17 +60,22 @@ func TestMachinesTakeTimeAsAnArgument(t *testing.T) {
 	}
 }
 
+// repanics are the functions that pass on a panic that was not theirs.
+var repanics = map[string]bool{"log/consumequeue.fault": true}
+
 func TestNothingRunsOnImportAndNothingPanics(t *testing.T) {
 	for path, p := range loadTree(t) {
 		for _, file := range p.files {
+			function := ""
 			ast.Inspect(file, func(node ast.Node) bool {
 				switch n := node.(type) {
 				case *ast.FuncDecl:
+					function = path + "." + n.Name.Name
 					if n.Recv == nil && n.Name.Name == "init" {
 						t.Errorf("%s: package %s has an init function", p.position(n), path)
 					}
 				case *ast.CallExpr:
-					if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "panic" && path != "internal/invariant" && !strings.HasPrefix(path, "tests/") && !strings.HasSuffix(path, "test") {
+					if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "panic" && !repanics[function] && path != "internal/invariant" && !strings.HasPrefix(path, "tests/") && !strings.HasSuffix(path, "test") {
 						t.Errorf("%s: panic outside internal/invariant", p.position(n))
 					}
 				}
@@ -83,7 +88,7 @@ func TestNothingRunsOnImportAndNothingPanics(t *testing.T) {
 // TestNoPackageHoldsChangingState allows errors, tables and compiled constants
 // at package level, but nothing with a lock, a channel or a pool in it.
 func TestNoPackageHoldsChangingState(t *testing.T) {
-	suspicious := []string{"sync.", "atomic.", "chan ", "prometheus."}
+	suspicious := []string{"sync.", "atomic.", "chan ", "prometheus.NewCounter", "prometheus.NewGauge", "prometheus.NewHistogram"}
 	for path, p := range loadTree(t) {
 		if strings.HasPrefix(path, "tests/") {
 			continue
