@@ -28,10 +28,10 @@ type ConnInfo struct {
 // Call is one request, decoded, with a version that its route serves.
 //
 // Byte fields of Request (only APIs with Key.Borrows have any) are borrowed for
-// Produce: they are valid until the Pending of the call has been resolved and
-// every Retain has been matched by a Release. Requests of other APIs belong to
-// the handler, which may keep them and their bytes for good. A handler does not
-// change them all the same.
+// Produce: they are valid until the Pending of the call has been resolved, and
+// beyond until every Retain has been matched by a Release. (A Response may point
+// into them.) Requests of other APIs belong to the handler, which may keep them
+// and their bytes for good. A handler changes neither.
 //
 // While the bytes of a Produce are borrowed, they count against the budget of
 // bytes in flight that the whole server has, so they are not kept for longer

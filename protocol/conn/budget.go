@@ -14,7 +14,9 @@ import (
 // waited longest, and as it does not wait for anything but its own client and
 // handler it ends, and the next one gets it. A reservation that fits is
 // granted beside those that wait, so that small requests are not held up by
-// large ones; large ones do not starve, since they will be the oldest.
+// large ones; large ones do not starve, since they will be the oldest. What is
+// larger than half of the limit always goes past it, since counted it would
+// leave too little for others while its bytes come in.
 type budget struct {
 	limit int64
 
@@ -53,7 +55,7 @@ func (b *budget) reserve(r *reservation, total int64) *waiter {
 func (b *budget) grant(r *reservation, total int64, oldest bool) bool {
 	switch {
 	case r == b.past:
-	case b.used+total-r.held <= b.limit:
+	case total <= b.limit/2 && b.used+total-r.held <= b.limit:
 		b.used += total - r.held
 	case oldest && b.past == nil:
 		b.past = r

@@ -38,6 +38,7 @@ type connection struct {
 	clientID string    // of the request before, to share the string
 	before   *exchange // the newest request of a route that is not pipelined
 	armed    bool      // the read deadline is one for idleness
+	begun    bool      // the read deadline is one for the frame that has begun
 }
 
 func newConnection(s *Server, listener string, socket net.Conn) *connection {
@@ -52,7 +53,6 @@ func newConnection(s *Server, listener string, socket net.Conn) *connection {
 			Principal:  protocol.Anonymous,
 		},
 		draining: make(chan struct{}),
-		in:       bufio.NewReaderSize(socket, readBuffer),
 	}
 	c.out.init(s.options.MaxPending)
 	c.ctx, c.cancel = context.WithCancel(s.ctx)

@@ -11,7 +11,10 @@ import (
 	"github.com/sluicemq/sluice/protocol/frame"
 )
 
-var errNoPending = errors.New("the handler returned no pending response")
+var (
+	errNoPending = errors.New("the handler returned no pending response")
+	errNotOne    = errors.New("the handler's response is none, or more than one")
+)
 
 // exchange is one request and its response. It is the Lease of its Call.
 type exchange struct {
@@ -23,7 +26,8 @@ type exchange struct {
 
 	body  *[]byte // the bytes of the request, where they are borrowed
 	held  reservation
-	users atomic.Int32
+	users atomic.Int32 // of body: this connection, and who called Retain
+	gone  bool         // the connection is none any more
 }
 
 // Retain implements protocol.Lease.
@@ -38,6 +42,7 @@ func (e *exchange) Release() {
 	case n < 0:
 		// The buffer may be somebody else's by now.
 		e.conn.refuse(e.refusal(kindBug, fmt.Errorf("bytes released more often than retained\n%s", debug.Stack())))
+		e.conn.abort()
 	}
 }
 
@@ -135,13 +140,22 @@ func wellFormed(r *protocol.Response) bool {
 	return n == 1
 }
 
+// letGo gives up the connection's hold of the request's bytes, if that was not
+// done before. The response does not point into them any more.
+func (e *exchange) letGo() {
+	if !e.gone {
+		e.gone = true
+		e.Release()
+	}
+}
+
 // finish counts the exchange out. It is called once, when the response was
 // written, with its size, or never will be.
 func (e *exchange) finish(r *protocol.Response, written int, now time.Time) {
 	if r.Release != nil {
 		e.guard("release", r.Release)
 	}
-	e.Release()
+	e.letGo()
 	if e.call.Request == nil {
 		return // a refusal, which was not counted in
 	}
@@ -151,11 +165,12 @@ func (e *exchange) finish(r *protocol.Response, written int, now time.Time) {
 	stats.Latency.add(now.Sub(e.call.Received))
 }
 
-// guard calls a function of the handler's. A panic in it is a log line.
+// guard calls a function of the handler's. A panic in it closes the connection.
 func (e *exchange) guard(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.conn.refuse(e.panicked(what, p))
+			e.conn.abort()
 		}
 	}()
 	f()

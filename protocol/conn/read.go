@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ const (
 // nothing more is to be read.
 func (c *connection) read() {
 	defer c.out.end()
+	c.in = bufio.NewReaderSize(c.socket, readBuffer)
 	for {
 		err := c.next()
 		if err == nil {
@@ -64,6 +66,7 @@ func (c *connection) next() error {
 	if err := c.turn(); err != nil {
 		return err
 	}
+	c.begun = false
 	size, err := c.size()
 	if err != nil {
 		return err
@@ -77,7 +80,7 @@ func (c *connection) next() error {
 		err = c.decode(e, route, body)
 	}
 	if err != nil {
-		e.Release()
+		e.letGo()
 		return err
 	}
 	c.serve(e, route)
@@ -174,7 +177,7 @@ func (c *connection) wait(done <-chan struct{}) error {
 // fill returns the next n bytes without consuming them. n is at most
 // readBuffer, and a frame has begun.
 func (c *connection) fill(n int) ([]byte, error) {
-	if c.in.Buffered() < n {
+	if c.in.Buffered() < n && !c.begun {
 		if err := c.expect(); err != nil {
 			return nil, err
 		}
@@ -186,7 +189,7 @@ func (c *connection) fill(n int) ([]byte, error) {
 // expect prepares for reading bytes of a frame that has begun.
 func (c *connection) expect() error {
 	c.flush()
-	c.armed = false
+	c.armed, c.begun = false, true
 	return c.deadline(time.Now().Add(c.server.options.FrameTimeout))
 }
 

@@ -27,7 +27,8 @@ const (
 
 // sender is what the one who has the right to write needs for it.
 type sender struct {
-	failed bool // nothing can be sent any more
+	ended  bool // nothing is to be sent any more
+	linger bool // and that was our decision
 	batch  []*exchange
 
 	group  []sent      // exchanges whose responses are sent together
@@ -64,8 +65,8 @@ func (c *connection) write() {
 			c.writeReady(writers)
 		}
 	}
-	if !c.sender.failed {
-		c.lingerClose()
+	if c.sender.linger || !c.sender.ended {
+		awaitEnd(c.socket)
 	}
 	c.abort()
 }
@@ -84,11 +85,11 @@ func (c *connection) flush() {
 func (c *connection) writeReady(who right) {
 	for {
 		batch, head := c.out.take(who, c.sender.batch[:0], writeBatch)
-		c.sender.batch = batch
 		switch {
 		case len(batch) > 0:
 			c.send(batch)
 			clear(batch)
+			c.sender.batch = batch // not in the other cases: they may have given up the right
 			c.out.written()
 		case head != nil:
 			<-head.done
@@ -104,10 +105,17 @@ func (c *connection) send(batch []*exchange) {
 	s := &c.sender
 	for _, e := range batch {
 		response := e.response()
-		if !s.failed {
-			c.gather(e, &response)
-		} else {
+		switch {
+		case s.ended:
 			e.finish(&response, 0, time.Now())
+		case !wellFormed(&response):
+			c.closeAt(e, &response, e.refusal(kindBug, errNotOne))
+		case response.Close != nil:
+			c.closeAt(e, &response, response.Close)
+		default:
+			if err := c.gather(e, &response); err != nil {
+				c.closeAt(e, &response, err)
+			}
 		}
 		if s.bytes >= writeBytes {
 			c.sendGroup()
@@ -116,19 +124,9 @@ func (c *connection) send(batch []*exchange) {
 	c.sendGroup()
 }
 
-// gather adds one response to the group, or closes the connection if it says so
-// or is no good.
-func (c *connection) gather(e *exchange, r *protocol.Response) {
+// gather adds one response to the group that is sent together.
+func (c *connection) gather(e *exchange, r *protocol.Response) error {
 	s := &c.sender
-	if !wellFormed(r) {
-		r.Close = e.refusal(kindBug, errors.New("the handler's response is none, or more than one"))
-	}
-	if r.Close != nil {
-		c.sendGroup()
-		c.closeFor(e, r.Close)
-		e.finish(r, 0, time.Now())
-		return
-	}
 	bytes := 0
 	if !r.None {
 		if s.head == nil {
@@ -138,9 +136,7 @@ func (c *connection) gather(e *exchange, r *protocol.Response) {
 		head, extra, err := e.encode(*s.head, r)
 		*s.head = head
 		if err != nil {
-			r.Close = err
-			c.gather(e, r)
-			return
+			return err
 		}
 		if r.Frame != nil {
 			s.cuts = append(s.cuts, cut{len(head), r.Frame})
@@ -148,41 +144,56 @@ func (c *connection) gather(e *exchange, r *protocol.Response) {
 		bytes = len(head) - start + extra
 		s.bytes += bytes
 	}
+	if r.Frame == nil {
+		// However long the client takes to read: the next request may have the room.
+		e.letGo()
+	}
 	s.group = append(s.group, sent{e, *r, bytes})
+	return nil
 }
 
-// closeFor ends the connection after what was sent, because a response says so.
-func (c *connection) closeFor(e *exchange, err error) {
-	c.sender.failed = true
+// closeAt ends the connection with exchange e, after what was asked before is
+// answered: it logs why, and makes the reader stop. The writer closes the
+// socket when everything has ended.
+func (c *connection) closeAt(e *exchange, r *protocol.Response, err error) {
+	c.sendGroup()
 	var reason *refusal
 	if !errors.As(err, &reason) {
 		reason = e.refusal(kindHandler, err)
 	}
 	c.refuse(reason)
+	e.finish(r, 0, time.Now())
+	if !c.sender.ended {
+		c.sender.ended = true
+		c.sender.linger = true
+		closeWrite(c.socket)
+	}
 	c.cancel()
-	c.lingerClose()
-	c.abort()
+	c.drain()
 }
 
 // sendGroup writes the group of responses and finishes its exchanges.
 func (c *connection) sendGroup() {
 	s := &c.sender
+	if len(s.group) == 0 {
+		return
+	}
 	var err error
 	if s.bytes > 0 {
 		err = c.writeGroup()
 	}
 	now := time.Now()
 	c.active.Store(now.UnixNano())
+	if err != nil {
+		s.ended = true
+		c.writeFailed(s.group[0].e, err)
+	}
 	for i := range s.group {
 		g := &s.group[i]
 		if err != nil {
 			g.bytes = 0
 		}
 		g.e.finish(&g.response, g.bytes, now)
-	}
-	if err != nil && !s.failed {
-		s.failed = true
-		c.writeFailed(s.group[0].e, err)
 	}
 	if s.head != nil {
 		*s.head = (*s.head)[:0]
@@ -236,15 +247,17 @@ func (c *connection) writeGroup() error {
 	return nil
 }
 
-// lingerClose tells the client that nothing more will come, and lets it read
-// what did.
-func (c *connection) lingerClose() {
-	half, ok := c.socket.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
+// closeWrite tells the client that nothing more will come, where the transport
+// can say that without closing it.
+func closeWrite(socket net.Conn) bool {
+	half, ok := socket.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}
+
+// awaitEnd reads away what the client still sends, until it has read what was
+// sent to it and closes too. The reader must have ended.
+func awaitEnd(socket net.Conn) {
+	if closeWrite(socket) && socket.SetReadDeadline(time.Now().Add(linger)) == nil {
+		io.Copy(io.Discard, socket)
 	}
-	if c.socket.SetReadDeadline(time.Now().Add(linger)) != nil {
-		return
-	}
-	io.Copy(io.Discard, c.socket)
 }

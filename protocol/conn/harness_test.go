@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -144,20 +145,58 @@ func (c *client) closed() {
 	}
 }
 
-// versionsRoute serves ApiVersions 0 to 4, from the routes given.
-func versionsRoute(routes **protocol.Routes) protocol.Route {
-	return protocol.Route{Key: protocol.ApiVersions, Min: 0, Max: 4, Handle: func(context.Context, *protocol.Call) protocol.Pending {
-		return protocol.Answer(kmsg.NewPtrApiVersionsResponse())
-	}}
+// pipe connects a client to the server without a socket, so that the clock of a
+// bubble goes on while both wait.
+func (s *served) pipe(t testing.TB) *client {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	s.admit("PIPE", theirs)
+	return newClient(t, ours)
 }
 
-func TestSmoke(t *testing.T) {
-	s := start(t, Options{}, versionsRoute(nil))
-	c := s.dial(t)
-	for v := range int16(5) {
-		req := kmsg.NewPtrApiVersionsRequest()
-		req.Version = v
-		c.send(request(7, req))
-		c.answer(7, req)
+// noListeners is for servers that are reached by pipe only.
+var noListeners = []Listener{}
+
+// routeOf serves an API in all versions that kmsg has.
+func routeOf(k protocol.Key, handle protocol.Handler) protocol.Route {
+	return protocol.Route{Key: k, Max: k.NewRequest().MaxVersion(), Pipelined: k == protocol.Produce, Handle: handle}
+}
+
+// empty answers a request with an empty response of its kind.
+func empty(_ context.Context, c *protocol.Call) protocol.Pending {
+	return protocol.Answer(c.Request.ResponseKind())
+}
+
+// versions serves ApiVersions 0 to 4.
+func versions() protocol.Route {
+	return protocol.Route{Key: protocol.ApiVersions, Min: 0, Max: 4, Handle: empty}
+}
+
+// of returns an empty request.
+func of(k protocol.Key, version int16) kmsg.Request {
+	req := k.NewRequest()
+	req.SetVersion(version)
+	return req
+}
+
+// produce returns a Produce request with records of the given size.
+func produce(version int16, size int) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks = version, -1
+	topic := kmsg.NewProduceRequestTopic()
+	topic.Topic, topic.TopicID = "t", [16]byte{1}
+	partition := kmsg.NewProduceRequestTopicPartition()
+	partition.Records = make([]byte, size)
+	topic.Partitions = append(topic.Partitions, partition)
+	req.Topics = append(req.Topics, topic)
+	return req
+}
+
+// refusals returns the lines about closed connections, as kind and error.
+func (s *served) refusals() (lines []string) {
+	for _, e := range s.lines.FilterMessage("connection closed").All() {
+		f := e.ContextMap()
+		lines = append(lines, fmt.Sprint(f["kind"], ": ", f["error"]))
 	}
+	return lines
 }
