@@ -179,10 +179,10 @@ const (
 // forget those that are beyond them, until Stop. Started by Start.
 func (b *Broker) expireProducers() {
 	defer b.chores.Done()
-	limits := producer.Limits{Expiration: b.settings.ProducerIDExpiration, Producers: producer.DefaultLimits.Producers}
 	ticker := time.NewTicker(producerChecks)
 	defer ticker.Stop()
 	for {
+		limits := producer.Limits{Expiration: b.catalog.Broker().ProducerIDExpiration, Producers: producer.DefaultLimits.Producers}
 		for b.producers.Limits() != limits || b.producers.Overdue(entry.TimeOf(time.Now())) {
 			payload, err := producer.EncodeExpire(limits, forgetAtOnce)
 			if err == nil {
