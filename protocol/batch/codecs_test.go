@@ -46,7 +46,7 @@ func TestWhatIsCompressedDecompresses(t *testing.T) {
 	c := newCodecs()
 	for name, want := range samples() {
 		for _, codec := range allCodecs {
-			for _, level := range []int{batch.DefaultLevel, -200_000, -1, 1, 4, 9, 12, 17, 22, 100} {
+			for _, level := range []int{batch.DefaultLevel, -200_000, 1, 9, 12, 100} {
 				packed, err := c.Compress([]byte("head"), codec, level, want)
 				if err != nil {
 					t.Fatalf("%s, %s, level %d: %v", name, codec, level, err)
@@ -244,6 +244,9 @@ func TestZstdFramesOfOtherWritersAreRead(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
+	if got := allocated(func() { _, _ = c.Decompress(nil, batch.Zstd, streamed.Bytes()) }); got > 1<<20 {
+		t.Errorf("%d bytes allocated for a window that is not used", got)
+	}
 }
 
 // bomb compresses n zeroes as well as the codec can.
@@ -309,7 +312,7 @@ func TestBombsCostNoMoreMemoryThanTheBound(t *testing.T) {
 	const bound = 1 << 20
 	c := batch.NewCodecs(batch.Limits{MaxBytes: bound, SlackBytes: bound})
 	for _, codec := range realCodecs {
-		packed := bomb(t, codec, 64<<20)
+		packed := bomb(t, codec, 16<<20)
 		got := allocated(func() {
 			if _, err := c.Decompress(nil, codec, packed); kerr.Of(err) != kerr.MessageTooLarge {
 				t.Fatal(err)
