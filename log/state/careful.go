@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -8,13 +9,15 @@ import (
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// carefulFS is the file system as Pebble gets it. It does two things that
-// Pebble leaves to others: it makes background work wait after a failure, which
-// Pebble would try again without a pause; and it lets nothing be written once
-// the store is dead, since Pebble's idea of the disk may be wrong then.
+// carefulFS is the file system as Pebble gets it. It does what Pebble leaves to
+// others: it makes background work wait after a failure, which Pebble would try
+// again without a pause; it makes the store dead where Pebble would panic; and
+// it lets nothing be written once the store is dead, since Pebble's idea of the
+// disk may be wrong then.
 type carefulFS struct {
 	pebblevfs.FS
 	store *Store
+	dir   string
 	wait  atomic.Int64 // how long a new table has to wait, as a time.Duration
 }
 
@@ -31,10 +34,18 @@ func (c *carefulFS) slower() {
 
 func (c *carefulFS) faster() { c.wait.Store(0) }
 
-// pause waits before a table is made, if the last one failed.
+// pause waits before a table is made, if the last one failed. Once the store is
+// dead it waits for ever: Pebble would take an error as a reason to try again at
+// once, without end.
 func (c *carefulFS) pause(name string) error {
+	if !strings.HasSuffix(name, ".sst") {
+		return nil
+	}
+	if c.alive() != nil {
+		c.store.park()
+	}
 	wait := time.Duration(c.wait.Load())
-	if wait == 0 || !strings.HasSuffix(name, ".sst") {
+	if wait == 0 {
 		return nil
 	}
 	timer := time.NewTimer(wait)
@@ -45,8 +56,9 @@ func (c *carefulFS) pause(name string) error {
 	case <-c.store.closing:
 		return ErrClosed
 	case <-c.store.died:
-		return ErrDead
+		c.store.park()
 	}
+	return nil
 }
 
 // alive returns ErrDead once the store is dead.
@@ -79,6 +91,16 @@ func (c *carefulFS) OpenReadWrite(name string, category pebblevfs.DiskWriteCateg
 	}
 	f, err := c.FS.OpenReadWrite(name, category, opts...)
 	return c.careful(f), err
+}
+
+// OpenDir returns a directory that makes the store dead when its names cannot be
+// synced: Pebble does that in the background only, and panics if it fails.
+func (c *carefulFS) OpenDir(name string) (pebblevfs.File, error) {
+	f, err := c.FS.OpenDir(name)
+	if err != nil || name != c.dir {
+		return f, err
+	}
+	return &carefulDir{File: f, fs: c}, nil
 }
 
 func (c *carefulFS) ReuseForWrite(from, to string, category pebblevfs.DiskWriteCategory) (pebblevfs.File, error) {
@@ -163,4 +185,21 @@ func (f *carefulFile) SyncData() error {
 		return err
 	}
 	return f.File.SyncData()
+}
+
+// carefulDir is the store's directory.
+type carefulDir struct {
+	pebblevfs.File
+	fs *carefulFS
+}
+
+func (d *carefulDir) Sync() error {
+	if err := d.fs.alive(); err != nil {
+		return err
+	}
+	if err := d.File.Sync(); err != nil {
+		d.fs.store.die(fmt.Errorf("sync %s: %w", d.fs.dir, err))
+		d.fs.store.park()
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -42,6 +43,7 @@ func size(tables []pebble.TableInfo) (bytes int64) {
 
 func (s *Store) background(err error) {
 	s.mu.Lock()
+	dead := s.dead != nil
 	if s.flushed != nil && errors.Is(err, s.flushed) {
 		s.failing = err
 		close(s.failed)
@@ -49,7 +51,7 @@ func (s *Store) background(err error) {
 		s.disk.slower()
 	}
 	s.mu.Unlock()
-	if s.events.Background != nil {
+	if s.events.Background != nil && !dead {
 		s.events.Background(err)
 	}
 }
@@ -73,5 +75,10 @@ type logger struct{ store *Store }
 func (l logger) Infof(string, ...any)  {}
 func (l logger) Errorf(string, ...any) {}
 
-// Fatalf is called where Pebble cannot go on. It does not return.
-func (l logger) Fatalf(format string, args ...any) { l.store.die(fmt.Errorf(format, args...)) }
+// Fatalf is called where Pebble cannot go on, and counts on not coming back. It
+// ends the goroutine, which gives back the lock that Pebble holds there, so that
+// reads go on.
+func (l logger) Fatalf(format string, args ...any) {
+	l.store.die(fmt.Errorf(format, args...))
+	runtime.Goexit()
+}

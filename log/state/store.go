@@ -79,6 +79,7 @@ type Store struct {
 	failed  chan struct{} // guarded by mu: closed and replaced when a flush fails
 	dead    error         // guarded by mu: set once
 
+	opened  chan struct{} // closed when Pebble is open
 	died    chan struct{} // closed when dead is set
 	closing chan struct{} // closed by Close
 	once    sync.Once
@@ -103,10 +104,11 @@ func Open(o Options) (*Store, error) {
 		cache:   pebble.NewCache(o.CacheBytes),
 		events:  o.Events,
 		failed:  make(chan struct{}),
+		opened:  make(chan struct{}),
 		died:    make(chan struct{}),
 		closing: make(chan struct{}),
 	}
-	s.disk = &carefulFS{FS: o.FS.Base(), store: s}
+	s.disk = &carefulFS{FS: o.FS.Base(), store: s, dir: o.Dir}
 	if err := s.open(o); err != nil {
 		s.cache.Unref()
 		return nil, fmt.Errorf("open state store in %s: %w", o.Dir, err)
@@ -136,6 +138,9 @@ func (s *Store) open(o Options) (err error) {
 	if err == ErrDead {
 		return s.deadError()
 	}
+	if err == nil {
+		close(s.opened)
+	}
 	return err
 }
 
@@ -149,6 +154,7 @@ func (s *Store) pebbleOptions(o Options) *pebble.Options {
 		MemTableSize:                uint64(o.MemoryBytes),
 		MemTableStopWritesThreshold: memoryTables,
 		MaxOpenFiles:                512,
+		MaxManifestFileSize:         4 << 20, // it is read as a whole at each start
 		L0CompactionThreshold:       2,
 		L0StopWritesThreshold:       1000, // reads get slower, writes do not stop
 		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
@@ -272,7 +278,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// die makes the store dead and ends the calling goroutine.
+// die makes the store dead. The caller's goroutine, one of Pebble's, must not
+// go on.
 func (s *Store) die(err error) {
 	s.mu.Lock()
 	first := s.dead == nil
@@ -284,7 +291,16 @@ func (s *Store) die(err error) {
 	if first && s.events.Dead != nil {
 		s.events.Dead(err)
 	}
-	// Pebble counts on not coming back from a fatal error. Ending the goroutine
-	// gives back the locks that it holds, so that reads go on.
-	runtime.Goexit()
+}
+
+// park stops a goroutine of Pebble's that does I/O of a dead store. Such
+// goroutines hold no lock that a read needs, and would be in the way of nothing
+// but a Close. While the store is being opened the goroutine ends instead.
+func (s *Store) park() {
+	select {
+	case <-s.opened:
+		select {}
+	default:
+		runtime.Goexit()
+	}
 }
