@@ -191,7 +191,7 @@ func (l *Log) Close() error {
 func (l *Log) shutDown() error {
 	l.Drain()
 	close(l.stop)
-	l.prep.close()
+	prepErr := l.prep.close()
 	l.helpers.Wait()
 	var err error
 	l.mu.Lock()
@@ -212,5 +212,5 @@ func (l *Log) shutDown() error {
 	l.tail.drop()
 	l.dropping.Lock()
 	defer l.dropping.Unlock()
-	return errors.Join(err, l.w.close(), l.files.close(), l.bound.close())
+	return errors.Join(err, prepErr, l.w.close(), l.files.close(), l.bound.close())
 }
