@@ -78,8 +78,9 @@ func (b *Batch) Len() int {
 // Checkpoint commits what the batch holds, as the state after the entry with
 // index applied, and empties it. All of it becomes visible, and later durable,
 // together with the index, or not at all. The log must be durable to applied.
-// Applied must not be below that of the checkpoint before. After an error the
-// batch is as it was.
+// Applied must not be below that of the checkpoint before. While the disk cannot
+// take what is in memory, Checkpoint waits. After an error the batch is as it
+// was, unless the store is dead.
 func (b *Batch) Checkpoint(applied entry.Index) error {
 	s := b.store
 	if err := s.usable(); err != nil {
@@ -93,13 +94,29 @@ func (b *Batch) Checkpoint(applied entry.Index) error {
 	}
 	b.release()
 	b.Set(appliedKey, binary.BigEndian.AppendUint64(nil, uint64(applied)))
-	if err := s.db.Apply(b.batch, pebble.NoSync); err != nil {
+	if err := b.commit(); err != nil {
 		return fmt.Errorf("checkpoint of state at %d: %w", applied, err)
 	}
 	s.applied.Store(uint64(applied))
 	_ = b.batch.Close() // gives memory back
 	b.batch = s.db.NewIndexedBatch()
 	return nil
+}
+
+// commit gives the batch to Pebble. That may wait for a flush, which never comes
+// if the store dies meanwhile: so it has a goroutine of its own, which ends with
+// the commit, or is given up together with the batch.
+func (b *Batch) commit() error {
+	s, batch := b.store, b.batch
+	done := make(chan error, 1)
+	go func() { done <- s.db.Apply(batch, pebble.NoSync) }()
+	select {
+	case err := <-done:
+		return err
+	case <-s.died:
+		b.batch = s.db.NewIndexedBatch()
+		return s.deadError()
+	}
 }
 
 // Close drops the batch with what it holds.

@@ -134,6 +134,43 @@ func TestStoreIsDeadOnceItsManifestIsInDoubt(t *testing.T) {
 	}
 }
 
+// A checkpoint that waits for room does not wait for ever when the store dies.
+func TestCheckpointThatWaitsForADeadStoreEnds(t *testing.T) {
+	below := vfstest.New(pebblevfs.NewMem())
+	stalled := make(chan string, 100)
+	s := open(t, below, func(o *state.Options) {
+		o.MemoryBytes = 64 << 10
+		o.Events.Stalled = func(reason string) { stalled <- reason }
+	})
+	below.Decide(func(op vfstest.Op) *vfstest.Fault {
+		if op.Kind == vfstest.Create && isTable(op) {
+			return vfstest.ENOSPC
+		}
+		return nil
+	})
+	ended := make(chan error)
+	go func() { // ends with the first checkpoint that fails
+		b := s.NewBatch()
+		for n := entry.Index(1); ; n++ {
+			b.Set([]byte("ckey"), make([]byte, 20<<10))
+			if err := b.Checkpoint(n); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	<-stalled
+	below.Decide(func(op vfstest.Op) *vfstest.Fault {
+		if op.Kind == vfstest.Write && isManifest(op) {
+			return vfstest.EIO
+		}
+		return nil
+	})
+	if err := <-ended; !errors.Is(err, state.ErrDead) {
+		t.Error(err)
+	}
+}
+
 // Whichever operation fails, whenever: a call says so or nothing is lost, and
 // what is on disk is the state of one checkpoint, not older than was reported.
 func TestEachFailureLeavesACheckpoint(t *testing.T) {
