@@ -40,7 +40,7 @@ type Summary struct {
 // touched. Otherwise what is there is the rest of a torn write, or of a former use
 // of the file, and is cut off.
 //
-// Everything that visit gets is durable. The group and its memory are borrowed for
+// Everything that visit gets is durable, and visit may call SyncTo. The group and its memory are borrowed for
 // the call; visit may change payloads. An error of visit ends Replay.
 func (l *Log) Replay(fromSegment uint32, mustReach entry.Index, visit func(*Group) error) (Summary, error) {
 	l.mu.Lock()
@@ -204,6 +204,7 @@ func (r *replay) settle(f *file, known bound, mustReach entry.Index) (int64, err
 	if err := l.cut(f, end); err != nil {
 		return 0, err
 	}
+	l.durable.Store(uint64(s.Tail().Index)) // visit may ask SyncTo for what it gets
 	if known.clean && known.segment == f.number && known.end == end {
 		return end, nil
 	}
@@ -263,6 +264,14 @@ func (l *Log) wipe(f *file, end int64, last entry.Index) (wiped int, err error) 
 	const overlap = segment.EntryHeaderBytes - 1
 	buf := make([]byte, min(1<<20, max(f.bytes-end, 0)))
 	for from := end; from+segment.EntryHeaderBytes <= f.bytes; {
+		// A header lies at most overlap bytes before the data that it reaches into.
+		data, err := f.NextData(from)
+		if err != nil {
+			return wiped, err
+		}
+		if from = max(from, data-overlap); from+segment.EntryHeaderBytes > f.bytes {
+			break
+		}
 		part := buf[:min(int64(len(buf)), f.bytes-from)]
 		if _, err := f.ReadAt(part, from); err != nil {
 			return wiped, err

@@ -108,6 +108,19 @@ func endOfFile(begin, offset int64) error {
 
 func extend(fd uintptr, size int64) error { return unix.Ftruncate(int(fd), size) }
 
+// nextData returns where the next data is, -1 when there is none. It moves the
+// descriptor's own offset, which nothing here uses.
+func nextData(fd uintptr, from int64) (int64, error) {
+	at, err := unix.Seek(int(fd), from, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return -1, nil
+	case errors.Is(err, unix.EINVAL): // a file system that does not know
+		return from, nil
+	}
+	return at, err
+}
+
 // mapDescriptor maps the whole file read-only. The map outlives the descriptor.
 func mapDescriptor(fd uintptr) ([]byte, func([]byte) error, error) {
 	// The map library wants an *os.File, which would close the descriptor when it

@@ -24,3 +24,5 @@ func extend(uintptr, int64) error { return nil }
 func mapDescriptor(uintptr) ([]byte, func([]byte) error, error) {
 	return nil, nil, errors.Join(errors.ErrUnsupported, os.ErrInvalid)
 }
+
+func nextData(_ uintptr, from int64) (int64, error) { return from, nil }

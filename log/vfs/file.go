@@ -132,6 +132,25 @@ func (f *File) Extend(size int64) error {
 	return nil
 }
 
+// NextData returns the first place at or behind from where the file may have
+// bytes on disk: what lies before is a hole, which reads as zeroes. It is the
+// length of the file when only a hole follows, and from where holes cannot be
+// told from data.
+func (f *File) NextData(from int64) (int64, error) {
+	if f.fd == pebblevfs.InvalidFd {
+		return from, nil
+	}
+	at, err := nextData(f.fd, from)
+	runtime.KeepAlive(f)
+	if err != nil {
+		return from, fmt.Errorf("look for data in %s from %d: %w", f.name, from, err)
+	}
+	if at < 0 {
+		return f.Size()
+	}
+	return at, nil
+}
+
 // ZeroFill writes zeroes to the range from <= offset < to.
 func (f *File) ZeroFill(from, to int64) error {
 	for from < to {
