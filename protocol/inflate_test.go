@@ -1,6 +1,9 @@
 package protocol_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"reflect"
 	"runtime"
 	"testing"
@@ -16,19 +19,17 @@ import (
 func hostile(k protocol.Key, version int16, size int, tagged bool) [][]byte {
 	var bodies [][]byte
 	for _, path := range arrays(reflect.TypeOf(k.NewRequest()).Elem(), nil) {
-		// The length that fits is found by doubling: elements differ per version.
-		var body []byte
-		for n := 64; ; n *= 2 {
+		of := func(n int) []byte {
 			req := k.NewRequest()
 			req.SetVersion(version)
 			fill(reflect.ValueOf(req).Elem(), path, n, tagged && req.IsFlexible())
-			next := req.AppendTo(nil)
-			if len(next) > size || len(next) == len(body) {
-				break
-			}
-			body = next
+			return req.AppendTo(nil)
 		}
-		bodies = append(bodies, body)
+		// How long an element is differs per version; in some there is no such array.
+		const few = 32
+		if each := (len(of(2*few)) - len(of(few))) / few; each > 0 {
+			bodies = append(bodies, of(size/each))
+		}
 	}
 	return bodies
 }
@@ -99,31 +100,137 @@ func allocated(f func()) int {
 }
 
 func TestDecodingAllocatesAtMostDecodeFactorTimesTheFrame(t *testing.T) {
-	const size = 64 << 10
-	worst, worstPlain := 0.0, 0.0
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const size = 32 << 10
+	worst, name := 0.0, ""
 	for k := range protocol.MaxKey + 1 {
-		if !k.Known() {
+		if !k.Known() || k == protocol.Produce {
 			continue
 		}
 		for v := range k.NewRequest().MaxVersion() + 1 {
 			for _, tagged := range []bool{false, true} {
+				req := k.NewRequest()
+				req.SetVersion(v)
+				if tagged && !req.IsFlexible() {
+					continue
+				}
 				for _, body := range hostile(k, v, size, tagged) {
-					req := k.NewRequest()
-					req.SetVersion(v)
-					if tagged && !req.IsFlexible() || len(body) < 1000 {
-						continue
-					}
 					factor := float64(allocated(func() { req.ReadFrom(body) })) / float64(len(body))
-					if !tagged && factor > worstPlain {
-						worstPlain = factor
-						t.Logf("plain %v v%d: %.0f (%d bytes)", k, v, factor, len(body))
-					}
 					if factor > worst {
-						worst = factor
-						t.Logf("%v v%d: %.0f (%d bytes, tagged %v)", k, v, factor, len(body), tagged)
+						worst, name = factor, fmt.Sprintf("%v v%d, tagged %v", k, v, tagged)
 					}
 				}
 			}
 		}
+	}
+	t.Logf("the worst is %s with %.0f", name, worst)
+	if worst > protocol.DecodeFactor || worst < protocol.DecodeFactor/2 {
+		t.Errorf("%s takes %.0f times its size, DecodeFactor is %d", name, worst, protocol.DecodeFactor)
+	}
+}
+
+func TestProduceThatIsCheckedDoesNotInflate(t *testing.T) {
+	const size = 200 << 10
+	refused := 0
+	for v := range protocol.Produce.NewRequest().MaxVersion() + 1 {
+		for _, tagged := range []bool{false, true} {
+			for _, body := range hostile(protocol.Produce, v, size, tagged) {
+				if err := protocol.CheckProduce(v, body); err != nil {
+					refused++
+					if !errors.Is(err, protocol.ErrInflated) {
+						t.Error(err)
+					}
+				} else {
+					t.Errorf("version %d, tagged %v: passes", v, tagged)
+				}
+			}
+		}
+	}
+	if refused < 20 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// batches returns a Produce request as clients send them: with a small batch for
+// each partition.
+func batches(version int16, topics, partitions, size int) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version = version
+	req.TransactionID = kmsg.StringPtr("id")
+	for i := range topics {
+		topic := kmsg.NewProduceRequestTopic()
+		topic.Topic, topic.TopicID[0] = fmt.Sprint("t", i), byte(i)
+		for p := range partitions {
+			partition := kmsg.NewProduceRequestTopicPartition()
+			partition.Partition, partition.Records = int32(p), make([]byte, size)
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		req.Topics = append(req.Topics, topic)
+	}
+	return req
+}
+
+func TestHonestProducePassesTheCheck(t *testing.T) {
+	for v := range protocol.Produce.NewRequest().MaxVersion() + 1 {
+		for _, req := range []*kmsg.ProduceRequest{
+			batches(v, 0, 0, 0), batches(v, 1, 1, 0), batches(v, 1, 1, 200), batches(v, 20, 20, 68),
+			batches(v, 1, 10_000, 68), batches(v, 5_000, 1, 68), batches(v, 500, 1, 0),
+		} {
+			req.UnknownTags.Set(7, []byte("new"))
+			body := req.AppendTo(nil)
+			if err := protocol.CheckProduce(v, body); err != nil {
+				t.Errorf("version %d: %v", v, err)
+			}
+		}
+	}
+	body := batches(9, 3, 3, 100).AppendTo(nil)
+	if n := testing.AllocsPerRun(100, func() { protocol.CheckProduce(9, body) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestSettleTellsWhatARequestHolds(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	metadata := kmsg.NewPtrMetadataRequest()
+	metadata.Version = 12
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.Version = 13
+	for i := range 3000 {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(fmt.Sprint("some-topic-", i))
+		metadata.Topics = append(metadata.Topics, topic)
+		part := kmsg.NewFetchRequestTopic()
+		part.Partitions = make([]kmsg.FetchRequestTopicPartition, 5)
+		for p := range part.Partitions {
+			part.Partitions[p].Default()
+		}
+		fetch.Topics = append(fetch.Topics, part)
+	}
+	for _, req := range []kmsg.Request{metadata, fetch, batches(9, 300, 10, 68)} {
+		body := req.AppendTo(nil)
+		got := protocol.Key(req.Key()).NewRequest()
+		got.SetVersion(req.GetVersion())
+		took := allocated(func() { got.ReadFrom(body) })
+		if held := protocol.Settle(got); held < took*2/3 || held > took*3/2 {
+			t.Errorf("%v: %d bytes, took %d", protocol.Key(req.Key()), held, took)
+		} else if held > protocol.HonestFactor*len(body)/2 {
+			t.Errorf("%v: %d bytes of %d are not called honest", protocol.Key(req.Key()), held, len(body))
+		}
+	}
+}
+
+func TestSettleDropsUnknownTags(t *testing.T) {
+	req := batches(9, 2, 2, 10)
+	want := protocol.Settle(req)
+	clean := req.AppendTo(nil)
+	req.UnknownTags.Set(9, []byte("new"))
+	req.Topics[1].UnknownTags.Set(9, []byte("new"))
+	req.Topics[1].Partitions[1].UnknownTags.Set(9, []byte("new"))
+	if held := protocol.Settle(req); held != want || !bytes.Equal(req.AppendTo(nil), clean) {
+		t.Errorf("%d bytes, want %d", held, want)
 	}
 }
