@@ -3,6 +3,7 @@ package commitlog_test
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -184,15 +185,15 @@ func mustPropose(t testing.TB, r *running, payload string) {
 	}
 }
 
-// text returns a payload of n bytes that says which one it is.
+// text returns a payload of n bytes, at least 8, that says which one it is.
 func text(i, n int) string {
-	b := make([]byte, max(n, 8))
-	binary.BigEndian.PutUint64(b, uint64(i))
-	for k := 8; k < len(b); k++ {
-		b[k] = byte('a' + (i+k)%26)
-	}
-	return string(b)
+	n = max(n, 8)
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, n), uint64(i))
+	return string(append(b, alphabets[i%26:][:n-8]...))
 }
+
+// alphabets is what payloads are made of.
+var alphabets = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 50_000)
 
 // checkRow fails unless got are the first payloads of text(0..), in order.
 func checkRow(got []string, size func(i int) int) error {
