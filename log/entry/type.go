@@ -29,6 +29,14 @@ const (
 	// Types 32 to 47: txn/producer.
 	TypeAllocateProducerID Type = 32
 	TypeExpireProducers    Type = 33
+
+	// Types 48 to 63: group.
+	TypeCommitOffsets Type = 48
+	TypeDeleteOffsets Type = 49
+	TypeExpireOffsets Type = 50
+	TypeDeleteGroup   Type = 51
+	TypeClassicGroup  Type = 52
+	TypeClassicMember Type = 53
 )
 
 var typeNames = map[Type]string{
@@ -41,6 +49,12 @@ var typeNames = map[Type]string{
 	TypeAlterConfigs:       "alter-configs",
 	TypeAllocateProducerID: "allocate-producer-id",
 	TypeExpireProducers:    "expire-producers",
+	TypeCommitOffsets:      "commit-offsets",
+	TypeDeleteOffsets:      "delete-offsets",
+	TypeExpireOffsets:      "expire-offsets",
+	TypeDeleteGroup:        "delete-group",
+	TypeClassicGroup:       "classic-group",
+	TypeClassicMember:      "classic-member",
 }
 
 // String returns the name that dumps and error messages show.
