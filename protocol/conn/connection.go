@@ -18,6 +18,9 @@ import (
 // that fits is decoded in it; larger ones get a buffer of their own.
 const readBuffer = 8 << 10
 
+// longestClientID is how much of a client id a log line shows.
+const longestClientID = 128
+
 // connection is one client. See the package documentation for its goroutines.
 type connection struct {
 	server *Server
@@ -107,7 +110,7 @@ func (c *connection) refuse(r *refusal) {
 	}
 	fields := []zap.Field{
 		zap.Stringer("peer", c.info.RemoteAddr),
-		zap.String("client_id", r.clientID),
+		zap.String("client_id", r.clientID[:min(len(r.clientID), longestClientID)]),
 		zap.Stringer("api", key),
 		zap.Int16("version", r.header.Version),
 		zap.Int32("correlation_id", r.header.CorrelationID),

@@ -108,6 +108,28 @@ func BenchmarkRoundTrips(b *testing.B) {
 	}
 }
 
+// BenchmarkPending measures responses that another goroutine resolves, several
+// at a time, as a log does that writes in groups.
+func BenchmarkPending(b *testing.B) {
+	for _, clients := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("clients=%d/depth=5", clients), func(b *testing.B) {
+			backlog := make(chan *protocol.Promise, 10_000)
+			defer close(backlog)
+			go func() {
+				for p := range backlog {
+					p.Resolve(protocol.Response{Message: kmsg.NewPtrProduceResponse()})
+				}
+			}()
+			s := start(b, Options{}, routeOf(protocol.Produce, func(context.Context, *protocol.Call) protocol.Pending {
+				p := protocol.NewPromise()
+				backlog <- p
+				return p
+			}), versions())
+			run(b, s, clients, 5, request(1, produce(9, 200)))
+		})
+	}
+}
+
 // BenchmarkProduce measures requests with a payload, answered at once.
 func BenchmarkProduce(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 256 << 10, 1 << 20} {

@@ -20,6 +20,7 @@ var (
 	errDraining = errors.New("the server stops")
 	errIdle     = errors.New("idle for too long")
 	errLate     = errors.New("the rest of the frame did not arrive in time")
+	errTLS      = errors.New("the client speaks TLS, and the listener does not")
 )
 
 const (
@@ -29,6 +30,9 @@ const (
 	// negligible is what a request that waits for its response may hold without
 	// being counted: so groups of thousands may wait for each other.
 	negligible = 64 << 10
+
+	// A TLS connection begins with these bytes; as a size they are above 350 MiB.
+	tlsHandshake, tlsMajor = 22, 3
 )
 
 // read takes requests from the socket and runs their first stages. It is the
@@ -229,6 +233,10 @@ func (c *connection) size() (int, error) {
 	size, err := frame.Size(b, c.server.options.MaxRequestBytes)
 	if err != nil {
 		header, clientID := c.glance()
+		if b[0] == tlsHandshake && b[1] == tlsMajor {
+			err = errTLS
+			header, clientID = frame.Header{Key: -1, Version: -1}, ""
+		}
 		return 0, &refusal{kindSize, header, clientID, err}
 	}
 	return size, nil

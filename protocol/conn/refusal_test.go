@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -47,6 +49,7 @@ func TestRequestsThatCannotBeServedCloseTheConnectionWithOneLine(t *testing.T) {
 		"size above all":              {[]byte{0x06, 0x40, 0, 1, 0, 3, 0, 0, 0, 0, 0, 9, 0, 0}, "frame-size: frame size out of bounds: 104857601 is not within 10 and 104857600"},
 		"size above the limit of key": {[]byte{0, 0x10, 0, 1, 0, 3, 0, 0, 0, 0, 0, 9, 0, 0}, "frame-size: frame size out of bounds: 1048577, at most 1048576 for this API"},
 		"size above that of route":    {[]byte{0, 0, 0x10, 1, 0, 1, 0, 4, 0, 0, 0, 9, 0, 0}, "frame-size: frame size out of bounds: 4097, at most 4096 for this API"},
+		"TLS":                         {[]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdefghijkl"), "frame-size: the client speaks TLS, and the listener does not"},
 		"a web browser":               {[]byte("GET / HTTP/1.1\r\n\r\n"), "frame-size: frame size out of bounds: 1195725856 is not within 10 and 104857600"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +137,7 @@ func TestHandlerThatFailsClosesItsConnectionOnly(t *testing.T) {
 		release bool
 	}{
 		"panics":              {func() protocol.Pending { panic("oh") }, "bug: panic in handler: oh", false},
-		"panics with nil map": {func() protocol.Pending { var m map[int]int; m[1] = 1; return nil }, "bug: panic in handler: assignment to entry in nil map", false},
+		"runs out of a slice": {func() protocol.Pending { return make([]protocol.Pending, 1)[len(t.Name())] }, "bug: panic in handler: runtime error: index out of range", false},
 		"gives nothing":       {none, "bug: the handler returned no pending", false},
 		"panics in Done":      {func() protocol.Pending { return badPending("done") }, "bug: panic in handler: no channel", false},
 		"panics in Response":  {func() protocol.Pending { return badPending("response") }, "bug: panic in pending response: no response", false},
@@ -231,6 +234,47 @@ func TestFewConnectionsAreAdmitted(t *testing.T) {
 				t.Errorf("%d refused, want 2", n)
 			}
 		})
+	}
+}
+
+// brokenListener fails to accept a number of times before it is closed.
+type brokenListener struct {
+	net.Listener
+	left int
+}
+
+func (b *brokenListener) Accept() (net.Conn, error) {
+	if b.left--; b.left >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return nil, net.ErrClosed
+}
+
+func TestAcceptingGoesOnAfterAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{Listeners: noListeners}, versions())
+		began := time.Now()
+		s.live.Add(1)
+		s.acceptLoop(listener{Listener{Name: "BROKEN"}, &brokenListener{left: 20}})
+		// 5, 10, 20 ms and so on, and then a second each.
+		if d := time.Since(began); d < 10*time.Second || d > 15*time.Second {
+			t.Errorf("20 attempts took %v", d)
+		}
+		lines := s.lines.FilterMessage("cannot accept connections").All()
+		if len(lines) < 10 || len(lines) > 15 {
+			t.Errorf("%d lines", len(lines))
+		}
+	})
+}
+
+func TestLongClientIDDoesNotFillTheLog(t *testing.T) {
+	s := start(t, Options{}, versions())
+	c := s.dial(t)
+	id := strings.Repeat("x", 5000)
+	c.send(withHeader(of(protocol.Heartbeat, 4), &id, []byte{0}))
+	c.closed()
+	if got := s.lines.FilterMessage("connection closed").All()[0].ContextMap()["client_id"]; got != id[:longestClientID] {
+		t.Errorf("the line shows %v", got)
 	}
 }
 

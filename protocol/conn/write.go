@@ -230,6 +230,14 @@ func (c *connection) writeGroup() error {
 		s.pieces = append(s.pieces, head[at:])
 	}
 	defer clear(s.pieces)
+	if len(s.pieces) == 1 && len(s.pieces[0]) <= writeProgress {
+		// The common case: one write, which no client is too slow for.
+		if err := c.socket.SetWriteDeadline(time.Now().Add(c.server.options.WriteTimeout)); err != nil {
+			return err
+		}
+		_, err := c.socket.Write(s.pieces[0])
+		return err
+	}
 	s.left = s.pieces
 	for total := int64(s.bytes); total > 0; {
 		if err := c.socket.SetWriteDeadline(time.Now().Add(c.server.options.WriteTimeout)); err != nil {
