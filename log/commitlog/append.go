@@ -196,7 +196,6 @@ func (l *Log) write(g *Group, end int64, newest segment.Tail) error {
 
 	began := !w.begun
 	if began {
-		w.begun = true
 		w.file.header = segment.Header{Number: w.file.number, Prev: w.tail}
 	}
 	if len(g.Entries) > 0 {
@@ -220,6 +219,7 @@ func (l *Log) write(g *Group, end int64, newest segment.Tail) error {
 		return err // an fdatasync failed meanwhile: acknowledge no more
 	}
 	if began {
+		w.begun = true
 		l.files.add(w.file)
 		l.o.Events.Rolled(w.file.number)
 	}

@@ -68,12 +68,21 @@ func workload(r *running, h *history, n int) error {
 
 // check opens what a crash left behind and fails unless everything up to acked is
 // there, nothing but what was sent, in order, and the log goes on working.
-func check(fs pebblevfs.FS, acked, sent int64) error {
+func check(fs *pebblevfs.MemFS, acked, sent int64) error {
 	for round := range 2 {
 		o := options(fs)
 		r, err := start(o, entry.Index(acked))
 		if err != nil {
 			return fmt.Errorf("start %d: %w", round, err)
+		}
+		// What a start gives to the apply loop survives the next crash.
+		clone := fs.CrashClone(pebblevfs.CrashCloneCfg{})
+		if again, err := start(options(clone), r.sum.Last); err != nil {
+			_ = r.Close()
+			return fmt.Errorf("crash after start %d: %w", round, err)
+		} else if err := errors.Join(again.Close(), sameLast(again, r)); err != nil {
+			_ = r.Close()
+			return fmt.Errorf("crash after start %d: %w", round, err)
 		}
 		r.mu.Lock()
 		got := append([]applied(nil), r.applied...)
@@ -102,6 +111,14 @@ func check(fs pebblevfs.FS, acked, sent int64) error {
 			return fmt.Errorf("after start %d: %w", round, err)
 		}
 		acked, sent = last+1, last+1
+	}
+	return nil
+}
+
+// sameLast fails unless both found the same newest entry.
+func sameLast(a, b *running) error {
+	if a.sum.Last != b.sum.Last {
+		return fmt.Errorf("newest entry is %d, was %d", a.sum.Last, b.sum.Last)
 	}
 	return nil
 }

@@ -40,8 +40,9 @@ type Summary struct {
 // touched. Otherwise what is there is the rest of a torn write, or of a former use
 // of the file, and is cut off.
 //
-// Everything that visit gets is durable, and visit may call SyncTo. The group and its memory are borrowed for
-// the call; visit may change payloads. An error of visit ends Replay.
+// Everything that visit gets is durable, and visit may call SyncTo. The group and
+// its memory are borrowed for the call; visit may change payloads. An error of visit
+// ends Replay.
 func (l *Log) Replay(fromSegment uint32, mustReach entry.Index, visit func(*Group) error) (Summary, error) {
 	l.mu.Lock()
 	again := l.replayed || l.closed

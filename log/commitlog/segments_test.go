@@ -197,6 +197,49 @@ func TestDroppedFilesBecomeSegmentsAgain(t *testing.T) {
 	}
 }
 
+func TestAReadyFileIsTakenOverAfterACleanEndOnly(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		mem := newMem(t)
+		ready := make(chan struct{}, 10)
+		o := options(mem)
+		o.Events.Prepared = func(number uint32, _ bool, _ int64) {
+			if number == 2 {
+				ready <- struct{}{}
+			}
+		}
+		r := mustStart(t, o)
+		n := 0
+		// From three quarters on the next file is filled as a whole.
+		for ; n < 18; n++ {
+			mustPropose(t, r, text(n, 3000))
+		}
+		<-ready
+		var files pebblevfs.FS = mem
+		if clean {
+			r.stop(t)
+		} else {
+			files = load(t, mem).store(t)
+			defer r.stop(t)
+		}
+		made := 0
+		again := options(files)
+		again.Events.Prepared = func(number uint32, _ bool, _ int64) {
+			if number == 2 {
+				made++
+			}
+		}
+		after := mustStart(t, again)
+		for ; n < 30; n++ {
+			mustPropose(t, after, text(n, 3000))
+		}
+		after.stop(t)
+		if want := map[bool]int{true: 0, false: 1}[clean]; made != want || len(after.sealed) != 1 {
+			t.Errorf("clean end %v: %d files were made, %d segments sealed", clean, made, len(after.sealed))
+		}
+		restarted(t, files)
+	}
+}
+
 func TestPayloadsPatchedByTheApplyLoopShowInMemoryOnly(t *testing.T) {
 	l, err := commitlog.Open(options(newMem(t)))
 	if err != nil {
