@@ -21,7 +21,8 @@ type Options struct {
 
 	// MaxConnections and MaxConnectionsPerIP (max.connections,
 	// max.connections.per.ip) bound the connections that are open. One too many is
-	// closed as soon as it was accepted.
+	// closed as soon as it was accepted: left waiting for its turn, as Kafka does
+	// with max.connections, a client could only tell by its time-out.
 	MaxConnections      int
 	MaxConnectionsPerIP int
 
