@@ -39,6 +39,7 @@ type Log struct {
 	files  table
 	queue  *queue
 	blocks blockPool
+	reads  sync.Pool // of *entryRead
 	tail   tail
 	bound  boundFile
 	prep   *preparer

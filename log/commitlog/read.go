@@ -3,7 +3,6 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/log/segment"
@@ -25,8 +24,11 @@ func (l *Log) ReadPayload(pos entry.Pos, dst []byte) error {
 		return err
 	}
 	defer f.release()
-	r := entryReads.Get().(*entryRead)
-	defer entryReads.Put(r)
+	r, ok := l.reads.Get().(*entryRead)
+	if !ok {
+		r = new(entryRead)
+	}
+	defer l.reads.Put(r)
 	r.bufs[0], r.bufs[1] = r.header[:], dst
 	err = f.ReadV(r.bufs[:], int64(pos.At()))
 	r.bufs[1] = nil
@@ -41,8 +43,6 @@ type entryRead struct {
 	header [segment.EntryHeaderBytes]byte
 	bufs   [2][]byte
 }
-
-var entryReads = sync.Pool{New: func() any { return new(entryRead) }}
 
 // located completes an error of reading the entry at pos with the place.
 func located(err error, f *file, pos entry.Pos) error {

@@ -1,8 +1,6 @@
 package vfstest
 
 import (
-	"os"
-
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -40,14 +38,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 
 // write lets the fault of a write be a short one.
 func (f *file) write(op Op, p []byte, put func([]byte) (int, error)) (n int, err error) {
-	op.N = f.fs.count.Add(1)
-	f.fs.mu.RLock()
-	decide, after := f.fs.decide, f.fs.after
-	f.fs.mu.RUnlock()
-	var fault *Fault
-	if decide != nil {
-		fault = decide(op)
-	}
+	fault, after := f.fs.begin(&op)
 	if fault == nil {
 		n, err = put(p)
 	} else {
@@ -55,12 +46,10 @@ func (f *file) write(op Op, p []byte, put func([]byte) (int, error)) (n int, err
 			n, err = put(p[:min(fault.Short, len(p))])
 		}
 		if err == nil {
-			err = &os.PathError{Op: string(op.Kind), Path: op.Path, Err: fault.Err}
+			err = fault.error(op)
 		}
 	}
-	if after != nil {
-		after(op)
-	}
+	after(op)
 	return n, err
 }
 

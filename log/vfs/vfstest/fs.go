@@ -121,26 +121,37 @@ func FailNth(n int64, fault *Fault, match func(Op) bool) func(Op) *Fault {
 	}
 }
 
-// do runs one operation, or its fault.
-func (fs *FS) do(op Op, run func() error) error {
+// begin counts an operation. It returns how it is to fail, if it is, and the hook
+// to call with it afterwards.
+func (fs *FS) begin(op *Op) (fault *Fault, after func(Op)) {
 	op.N = fs.count.Add(1)
 	fs.mu.RLock()
 	decide, after := fs.decide, fs.after
 	fs.mu.RUnlock()
-	var fault *Fault
 	if decide != nil {
-		fault = decide(op)
+		fault = decide(*op)
 	}
-	var err error
+	if after == nil {
+		after = func(Op) {}
+	}
+	return fault, after
+}
+
+// do runs one operation, or its fault.
+func (fs *FS) do(op Op, run func() error) (err error) {
+	fault, after := fs.begin(&op)
 	if fault == nil {
 		err = run()
 	} else {
-		err = &os.PathError{Op: string(op.Kind), Path: op.Path, Err: fault.Err}
+		err = fault.error(op)
 	}
-	if after != nil {
-		after(op)
-	}
+	after(op)
 	return err
+}
+
+// error returns the error that the operation fails with.
+func (f *Fault) error(op Op) error {
+	return &os.PathError{Op: string(op.Kind), Path: op.Path, Err: f.Err}
 }
 
 // Create implements the Pebble file system, as do the methods that follow.
