@@ -3,12 +3,21 @@ package commitlog_test
 import (
 	"testing"
 
+	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
 )
 
 func TestWhatIsProposedIsAppliedInOrderAndThereAfterRestart(t *testing.T) {
-	mem := newMem(t)
-	r := mustStart(t, options(mem))
+	onDisk := diskOptions(t)
+	onDisk.SegmentBytes = segment.MinBytes
+	for name, o := range map[string]commitlog.Options{"fs=mem": options(newMem(t)), "fs=disk": onDisk} {
+		t.Run(name, func(t *testing.T) { proposeAndRestart(t, o) })
+	}
+}
+
+func proposeAndRestart(t *testing.T, o commitlog.Options) {
+	r := mustStart(t, o)
 	const n = 400
 	size := func(i int) int { return 8 + (i*977)%3000 }
 	for i := range n {
@@ -32,7 +41,7 @@ func TestWhatIsProposedIsAppliedInOrderAndThereAfterRestart(t *testing.T) {
 		t.Fatalf("%d segments, %d were sealed", len(segments), len(r.sealed))
 	}
 
-	again := mustStart(t, options(mem))
+	again := mustStart(t, o)
 	defer again.stop(t)
 	if again.sum.Last != n || again.sum.Entries != n {
 		t.Fatalf("replay found %+v", again.sum)
