@@ -22,6 +22,17 @@
 //     it is applied.
 //   - g.Release is called when the apply loop needs the group's memory no more.
 //
+// What there is, by who needs it:
+//
+//   - proposers: Log.Propose with a Proposal and its Waiter; Log.Roll;
+//   - the apply loop: Log.Replay, Log.Next, Group, Committed, Sealed,
+//     Proposal.Complete, Group.Release; Log.SyncTo before what it derived is made
+//     durable;
+//   - readers: Log.Cached for the newest entries, Log.ReadPayload for all;
+//   - retention: Log.Segments, Log.SegmentOf, Log.Drop;
+//   - whoever watches: Options.Events, Log.WrittenIndex, Log.DurableIndex, Log.Dead;
+//   - tools on a stopped server: Walk.
+//
 // # Rules
 //
 // The order of Propose calls is the order of entries. A proposal that was accepted
