@@ -16,6 +16,11 @@ const (
 	groupsInFlight  = 4
 )
 
+// fillBelowBytes is the average size of a group from which on the next segment is
+// not filled with zeroes: what an fdatasync of a large group saves by having its
+// room already is less than what writing everything twice costs.
+const fillBelowBytes = 128 << 10
+
 // writer is the state of appending.
 type writer struct {
 	file  *file // the active segment; nil before there is one
@@ -23,6 +28,7 @@ type writer struct {
 	end   int64 // where the next entry goes
 	tail  segment.Tail
 
+	groups    int64      // written to the active segment since it was begun, or since the start
 	firstTime entry.Time // of the active segment
 	terms     []TermRun  // of the active segment
 
@@ -91,7 +97,8 @@ func (l *Log) appendSome(batch []*Proposal) int {
 	}
 	l.hand(g)
 	l.queue.settle(bytes)
-	l.prep.progress(w.file.number+1, w.end)
+	w.groups++
+	l.prep.progress(w.file.number+1, w.end, w.end/w.groups < fillBelowBytes)
 	return n
 }
 

@@ -25,7 +25,8 @@ const (
 // A ready file has its final name, a header page of zeroes, and all of that is
 // durable. The filling keeps pace with the active segment: it begins when that is
 // at a quarter and is done when it is at three quarters, so that it takes from the
-// disk no more than twice what the log itself writes. When the file is needed
+// disk no more than twice what the log itself writes. It pauses while groups are
+// large, since then it would cost more than it saves. When the file is needed
 // earlier, it is taken as far as it is filled; the rest is a hole.
 type preparer struct {
 	fs   *vfs.FS
@@ -180,8 +181,8 @@ func (p *preparer) finish(f *vfs.File, name string, number uint32) error {
 }
 
 // progress tells that the active segment, which number follows, is filled up to
-// end.
-func (p *preparer) progress(number uint32, end int64) {
+// end, and whether filling the next one with zeroes would pay.
+func (p *preparer) progress(number uint32, end int64, fill bool) {
 	if end < p.size/4 {
 		return
 	}
@@ -191,7 +192,9 @@ func (p *preparer) progress(number uint32, end int64) {
 		return
 	}
 	p.want = number
-	p.allowed = 2 * (end - p.size/4)
+	if fill {
+		p.allowed = 2 * (end - p.size/4)
+	}
 	p.changed.Broadcast()
 }
 

@@ -68,7 +68,7 @@ func (l *Log) roll() error {
 	}
 	path := l.fs.Join(l.o.Dir, segment.FileName(number))
 	w.file = &file{File: f, path: path, number: number, bytes: l.o.SegmentBytes}
-	w.begun, w.end, w.terms = false, segment.HeaderBytes, nil
+	w.begun, w.end, w.groups, w.terms = false, segment.HeaderBytes, 0, nil
 	return nil
 }
 
