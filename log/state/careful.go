@@ -81,8 +81,27 @@ func (c *carefulFS) Create(name string, category pebblevfs.DiskWriteCategory) (p
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
+	// A marker names a file that was just made, and Pebble syncs the names of both
+	// together. Not every disk keeps the order of what it was not told to keep.
+	if strings.HasPrefix(c.PathBase(name), "marker.") {
+		if err := c.syncDir(c.PathDir(name)); err != nil {
+			return nil, err
+		}
+	}
 	f, err := c.FS.Create(name, category)
 	return c.careful(f), err
+}
+
+func (c *carefulFS) syncDir(name string) error {
+	d, err := c.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }
 
 func (c *carefulFS) OpenReadWrite(name string, category pebblevfs.DiskWriteCategory, opts ...pebblevfs.OpenOption) (pebblevfs.File, error) {
