@@ -112,9 +112,40 @@ func (n *Node) Restart() {
 // TryRestart is Restart for programs that may fail to start.
 func (n *Node) TryRestart() error { return n.launch() }
 
+// RestartToKill starts the program again and kills it after a time, ready or
+// not.
+func (n *Node) RestartToKill(after time.Duration) {
+	n.t.Helper()
+	if _, err := n.begin(); err != nil {
+		n.t.Fatal(err)
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.process.exited:
+	}
+	n.Kill()
+}
+
 func (n *Node) launch() error {
+	from, err := n.begin()
+	if err != nil {
+		return err
+	}
+	if err := n.await(from); err != nil {
+		if n.process != nil {
+			n.Kill()
+		}
+		return err
+	}
+	return nil
+}
+
+// begin starts the program. It logs from line from on.
+func (n *Node) begin() (from int, err error) {
 	if n.process != nil {
-		return errors.New("the node runs already")
+		return 0, errors.New("the node runs already")
 	}
 	listen, http := n.options.Listen, "127.0.0.1:0"
 	if listen == "" {
@@ -135,14 +166,14 @@ func (n *Node) launch() error {
 	p.cmd.SysProcAttr = tied()
 	pr, pw, err := os.Pipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.cmd.Stdout, p.cmd.Stderr = pw, pw
 	if err := p.cmd.Start(); err != nil {
-		return errors.Join(err, pr.Close(), pw.Close())
+		return 0, errors.Join(err, pr.Close(), pw.Close())
 	}
 	_ = pw.Close() // the program has its own
-	from := n.logs.len()
+	from = n.logs.len()
 	read := make(chan struct{})
 	// Ends when the program has closed its output, by ending at the latest.
 	go func() {
@@ -157,13 +188,7 @@ func (n *Node) launch() error {
 		close(p.exited)
 	}()
 	n.process = p
-	if err := n.await(from); err != nil {
-		if n.process != nil {
-			n.Kill()
-		}
-		return err
-	}
-	return nil
+	return from, nil
 }
 
 // await returns when the program that logs from line from on takes requests.
@@ -179,6 +204,7 @@ func (n *Node) await(from int) error {
 			err = fmt.Errorf("sluice did not start: %w", p.err)
 		default:
 			err = fmt.Errorf("sluice did not say that it listens: %w", err)
+			n.dump()
 		}
 		return fmt.Errorf("%w\n%s", err, n.logs.text(from))
 	}
@@ -220,10 +246,20 @@ func (n *Node) stop() error {
 		}
 		return nil
 	case <-timer.C:
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // for the stacks of its goroutines
-		<-p.exited
+		n.process = p
+		n.dump()
 		return fmt.Errorf("sluice did not stop within %v\n%s", stopLimit, n.logs.text(0))
 	}
+}
+
+// dump ends a program that hangs so that it logs the stacks of its goroutines.
+func (n *Node) dump() {
+	p := n.process
+	n.process = nil
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		n.t.Log(err)
+	}
+	<-p.exited
 }
 
 // Exited is closed when the running program has ended, for whatever reason.
