@@ -55,6 +55,14 @@ type Broker struct {
 	DescribePartitions   int32
 	ProducerIDExpiration time.Duration
 
+	GroupMinSession         time.Duration
+	GroupMaxSession         time.Duration
+	GroupInitialDelay       time.Duration
+	GroupMaxSize            int32
+	OffsetMetadataBytes     int32
+	OffsetsRetentionMinutes int32
+	OffsetsRetentionCheck   time.Duration
+
 	HTTPListen    string // empty: none
 	LogLevel      string // debug, info, warn, error
 	LogFormat     string // console, json
@@ -219,6 +227,10 @@ func (b *Broker) checkTogether() []error {
 	if least := int64(b.TopicDefaults.MaxMessageBytes) + segmentOverhead; b.SegmentBytes < least {
 		wrong("commitlog.segment.bytes", "%d is too small for a batch of message.max.bytes, which is %d; expected at least %d",
 			b.SegmentBytes, b.TopicDefaults.MaxMessageBytes, least)
+	}
+	if b.GroupMinSession > b.GroupMaxSession {
+		wrong("group.min.session.timeout.ms", "%d is more than group.max.session.timeout.ms, which is %d",
+			b.GroupMinSession.Milliseconds(), b.GroupMaxSession.Milliseconds())
 	}
 	if name, err := b.checkListeners(); err != nil {
 		wrong(name, "%w", err)

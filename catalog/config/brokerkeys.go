@@ -9,6 +9,7 @@ const (
 	groupDefaults  = "Defaults of topic configs"
 	groupLog       = "CommitLog and storage"
 	groupClients   = "Limits for clients"
+	groupGroups    = "Consumer groups"
 	groupOperation = "Operation"
 	groupKafka     = "Kafka's own"
 )
@@ -16,7 +17,7 @@ const (
 // brokerKeys returns the broker's settings.
 func brokerKeys() []*Key {
 	var all []*Key
-	for _, group := range [][]*Key{nodeKeys(), topicRuleKeys(), topicDefaultKeys(), logKeys(), clientKeys(), operationKeys(), kafkaKeys()} {
+	for _, group := range [][]*Key{nodeKeys(), topicRuleKeys(), topicDefaultKeys(), logKeys(), clientKeys(), groupKeys(), operationKeys(), kafkaKeys()} {
 		all = append(all, group...)
 	}
 	return all
@@ -256,6 +257,49 @@ func clientKeys() []*Key {
 			Name: "producer.id.expiration.ms", Group: groupClients, Type: Int, Default: day, check: int32From(1), Update: Dynamic,
 			broker: func(b *Broker) any { return &b.ProducerIDExpiration },
 			Doc:    "After how many milliseconds without a write the broker forgets an idempotent producer.",
+		},
+	}
+}
+
+func groupKeys() []*Key {
+	return []*Key{
+		{
+			Name: "group.min.session.timeout.ms", Group: groupGroups, Type: Int, Default: "6000", check: int32From(1),
+			broker: func(b *Broker) any { return &b.GroupMinSession },
+			Doc: "The shortest session timeout, in milliseconds, that a member of a classic group may ask for. Others are " +
+				"refused with INVALID_SESSION_TIMEOUT.",
+		},
+		{
+			Name: "group.max.session.timeout.ms", Group: groupGroups, Type: Int, Default: "1800000", check: int32From(1),
+			broker: func(b *Broker) any { return &b.GroupMaxSession },
+			Doc:    "The longest session timeout, in milliseconds, that a member of a classic group may ask for.",
+		},
+		{
+			Name: "group.initial.rebalance.delay.ms", Group: groupGroups, Type: Int, Default: "3000", check: int32From(0),
+			broker: func(b *Broker) any { return &b.GroupInitialDelay },
+			Doc: "How long an empty classic group waits for more members when the first one joins, in milliseconds. Members " +
+				"that come meanwhile prolong it.",
+		},
+		{
+			Name: "group.max.size", Group: groupGroups, Type: Int, Default: "2147483647", check: int32From(1),
+			broker: func(b *Broker) any { return &b.GroupMaxSize },
+			Doc:    "How many members a classic group may have. Further ones are refused with GROUP_MAX_SIZE_REACHED.",
+		},
+		{
+			Name: "offset.metadata.max.bytes", Group: groupGroups, Type: Int, Default: "4096", check: int32From(0),
+			broker: func(b *Broker) any { return &b.OffsetMetadataBytes },
+			Doc:    "The longest text, in bytes, that a client may store with a committed offset.",
+		},
+		{
+			Name: "offsets.retention.minutes", Group: groupGroups, Type: Int, Default: "10080", check: int32From(1),
+			broker: func(b *Broker) any { return &b.OffsetsRetentionMinutes },
+			Doc: "How long committed offsets are kept after their group has become empty, in minutes; where there never was a " +
+				"group, after the commit.",
+		},
+		{
+			Name: "offsets.retention.check.interval.ms", Group: groupGroups, Type: Long, Default: "600000", check: int64From(1),
+			broker: func(b *Broker) any { return &b.OffsetsRetentionCheck },
+			Doc:    "How often expired offsets, and groups that have neither members nor offsets, are looked for, in milliseconds.",
 		},
 	}
 }

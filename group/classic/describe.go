@@ -1,0 +1,56 @@
+package classic
+
+// Description is a group as an administrator sees it.
+type Description struct {
+	State        State
+	ProtocolType string
+	Protocol     string // as it was chosen; empty if none was
+	Members      []DescribedMember
+}
+
+// DescribedMember is one member of it. Metadata and Assignment are there in
+// Stable only, and must not be changed.
+type DescribedMember struct {
+	ID, Instance, ClientID, ClientHost string
+	Metadata, Assignment               []byte
+}
+
+// Describe returns the group as it is.
+func (g *Group) Describe() Description {
+	d := Description{State: g.state, ProtocolType: g.protocolType}
+	if g.state == Stable {
+		d.Protocol = g.protocol
+	}
+	for _, m := range g.members {
+		one := DescribedMember{ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, ClientHost: m.ClientHost}
+		if g.state == Stable {
+			one.Metadata, one.Assignment = find(m.Protocols, g.protocol), m.Assignment
+		}
+		d.Members = append(d.Members, one)
+	}
+	return d
+}
+
+// CheckDeleteOffsets says whether offsets of the group may be deleted at all.
+func (g *Group) CheckDeleteOffsets() error {
+	return checkDeleteOffsets(g.state != Empty, g.protocolType)
+}
+
+// Subscribes reports whether the group counts as subscribed to a topic: groups of
+// consumers do to every topic as long as it is not known.
+func (g *Group) Subscribes(topic string) bool {
+	if g.state == Empty {
+		return false
+	}
+	if g.subscribed == nil {
+		return g.protocolType == ConsumerType
+	}
+	return g.subscribed[topic]
+}
+
+// Generation returns the generation at hand.
+func (g *Group) Generation() int32 { return g.generation }
+
+// ProtocolType returns the type of the members' protocols; empty if there never
+// were members.
+func (g *Group) ProtocolType() string { return g.protocolType }
