@@ -19,6 +19,7 @@ import (
 	"github.com/sluicemq/sluice/broker/fetchsession"
 	"github.com/sluicemq/sluice/catalog"
 	"github.com/sluicemq/sluice/catalog/config"
+	"github.com/sluicemq/sluice/group"
 	"github.com/sluicemq/sluice/log"
 	"github.com/sluicemq/sluice/log/apply"
 	"github.com/sluicemq/sluice/log/commitlog"
@@ -37,16 +38,18 @@ type Broker struct {
 	dataDir  string         // absolute
 	logger   *zap.Logger
 
-	catalog   *catalog.Catalog
-	producers *producer.Machine
-	log       *log.Log
-	sessions  *fetchsession.Cache
-	fetches   sync.Pool // *fetching
-	routes    *protocol.Routes
-	server    *conn.Server
-	http      *metrics.Server
-	addresses map[string]address // advertised, by listener
-	lines     lines
+	catalog    *catalog.Catalog
+	producers  *producer.Machine
+	groupState *group.State
+	groups     *group.Coordinator
+	log        *log.Log
+	sessions   *fetchsession.Cache
+	fetches    sync.Pool // *fetching
+	routes     *protocol.Routes
+	server     *conn.Server
+	http       *metrics.Server
+	addresses  map[string]address // advertised, by listener
+	lines      lines
 
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
@@ -79,9 +82,12 @@ func Start(settings *config.Broker, logger *zap.Logger) (_ *Broker, err error) {
 	}()
 	b.catalog = catalog.New(settings)
 	b.producers = producer.New()
+	b.groupState = group.NewState(topicNames{b.catalog})
 	if b.log, err = log.Open(b.logOptions(figures)); err != nil {
 		return nil, err
 	}
+	b.groups = b.newGroups(b.groupState)
+	b.groups.Start()
 	b.sessions = fetchsession.New(fetchsession.Options{Slots: int(settings.FetchSessions)}, randomID)
 	if b.routes, err = protocol.NewRoutes(b.table()); err != nil {
 		return nil, err
@@ -144,7 +150,7 @@ func (b *Broker) logOptions(figures *figures) log.Options {
 	judge := producers{b.producers}
 	return log.Options{
 		FS: vfs.Disk(), Dir: b.dataDir, Meta: log.Meta{ClusterID: newClusterID(), NodeID: s.NodeID},
-		Appliers: []apply.Applier{topics{b.catalog}, judge}, Judge: judge,
+		Appliers: []apply.Applier{topics{b.catalog, b.groupState}, judge, groups{b.groupState}}, Judge: judge,
 		Policies:     b.policies,
 		SegmentBytes: s.SegmentBytes, Flush: flush, FlushInterval: s.FlushInterval,
 		TailBytes: s.TailBytes, BacklogBytes: s.BacklogBytes, StateCacheBytes: s.StateCacheBytes,
@@ -222,6 +228,7 @@ func (b *Broker) Stop() error {
 
 func (b *Broker) stop() error {
 	close(b.stopping)
+	b.groups.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), b.settings.ShutdownGrace)
 	defer cancel()
 	var errs []error
@@ -241,6 +248,9 @@ func (b *Broker) abandon() {
 	close(b.stopping)
 	_ = b.server.Close() // the failure of Start is the news, here and below
 	b.chores.Wait()
+	if b.groups != nil {
+		b.groups.Stop()
+	}
 	if b.log != nil {
 		_ = b.log.Close()
 	}

@@ -54,6 +54,14 @@ func (c *Coordinator) Commit(q *offsets.Request, version int16, done func(missin
 	s.flush()
 }
 
+// CheckCommit says what Commit would refuse at once.
+func (c *Coordinator) CheckCommit(q *offsets.Request, version int16) error {
+	s := c.shard(q.Group)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.checkCommit(q, version)
+}
+
 // checkCommit is the check against the group as it is. The lock is held.
 func (s *shard) checkCommit(q *offsets.Request, version int16) error {
 	if l := s.groups[q.Group]; l != nil {

@@ -28,11 +28,12 @@ func (c *Coordinator) Join(name string, q *classic.Join, done func(classic.Joine
 	}
 	s := c.shard(name)
 	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return refuse(stopped())
+	}
 	l, err := s.open(name, q.MemberID == "")
-	switch {
-	case s.stopped:
-		err = stopped()
-	case err == nil && l == nil:
+	if err == nil && l == nil {
 		err = kerr.New(kerr.UnknownMemberID, "the group does not exist")
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	PrefixACL       Prefix = 'b' // reserved: security
 	PrefixCatalog   Prefix = 'c' // catalog
 	PrefixFreed     Prefix = 'f' // log/apply: segments that are gone on purpose
-	PrefixGroup     Prefix = 'g' // reserved: group, committed offsets
+	PrefixGroup     Prefix = 'g' // group: records of groups, committed offsets
 	PrefixHalf      Prefix = 'h' // reserved: txn/half
 	PrefixQueueLock Prefix = 'l' // reserved: group/queuelock
 	PrefixProducer  Prefix = 'p' // txn/producer
