@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,7 +45,8 @@ type Broker struct {
 	groups     *group.Coordinator
 	log        *log.Log
 	sessions   *fetchsession.Cache
-	fetches    sync.Pool // *fetching
+	fetches    sync.Pool    // *fetching
+	fetched    atomic.Int64 // bytes of records in responses to Fetch that are on their way
 	routes     *protocol.Routes
 	server     *conn.Server
 	http       *metrics.Server

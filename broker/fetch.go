@@ -27,12 +27,18 @@ type fetching struct {
 	maxBytes int
 	// committed is set for readers of committed records.
 	committed bool
+	// follower is set for who says to be a replica; none is known.
+	follower bool
 
 	response fetchwire.Response
 	encoder  fetchwire.Encoder
 	batches  log.Batches
-	watched  []entry.Partition // those that can get records, as of the last read
-	settled  bool              // an error or the like: answer without waiting
+	held     int // bytes of the response that count as Broker.fetched
+
+	// As of the last read:
+	watched []entry.Partition // those that can get records
+	missing int               // those that do not exist
+	settled bool              // an error or the like: answer without waiting
 }
 
 // maxPooledFetch is the largest encoder that is kept for the next request.
@@ -48,9 +54,13 @@ func (b *Broker) fetch(ctx context.Context, c *protocol.Call) protocol.Pending {
 		f = &fetching{}
 	}
 	f.broker, f.version = b, c.Version
-	f.committed = request.IsolationLevel == 1
-	f.maxBytes = min(int(request.MaxBytes), int(b.settings.FetchMaxBytes))
+	f.committed = request.IsolationLevel == readCommitted
+	f.follower = max(request.ReplicaID, request.ReplicaState.ID) >= 0
+	f.maxBytes = min(int(request.MaxBytes), int(b.settings.FetchMaxBytes), b.fetchRoom())
 	f.minBytes = min(int(request.MinBytes), f.maxBytes)
+	if request.IsolationLevel != readCommitted && request.IsolationLevel != readUncommitted {
+		return protocol.Ready(f.refuseEach(request, kerr.New(kerr.UnknownServerError, "isolation level %d is unknown", request.IsolationLevel)))
+	}
 	f.takePartitions(request, c.ClientID)
 	var err error
 	if f.session, err = b.sessions.Begin(&f.request, entry.TimeOf(c.Received)); err != nil {
@@ -67,6 +77,19 @@ func (b *Broker) fetch(ctx context.Context, c *protocol.Call) protocol.Pending {
 	return promise
 }
 
+// Isolation levels.
+const (
+	readUncommitted = 0
+	readCommitted   = 1
+)
+
+// fetchRoom returns how many bytes of records a further response may hold, which
+// is at least one: so a batch is returned however much is on its way, and
+// everybody gets on. Clients that are slow to read cannot fill the memory.
+func (b *Broker) fetchRoom() int {
+	return int(max(1, b.settings.QueuedResponseBytes-b.fetched.Load()))
+}
+
 // takePartitions copies what the request says of partitions to where the fetch
 // session takes it from.
 func (f *fetching) takePartitions(request *kmsg.FetchRequest, client string) {
@@ -77,8 +100,9 @@ func (f *fetching) takePartitions(request *kmsg.FetchRequest, client string) {
 	if f.version < 7 {
 		f.request.SessionID, f.request.Epoch = 0, fetchsession.FinalEpoch
 	}
-	for i := range request.Topics {
-		t := &request.Topics[i]
+	topics := partitionsToFetch(request)
+	for i := range topics {
+		t := &topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			f.request.Partitions = append(f.request.Partitions, fetchsession.Partition{
@@ -102,7 +126,11 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 	defer waiter.Cancel()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
-	for !f.read() { // once more first: records may have come before the watch began
+	missing := f.missing
+	for !f.read() && f.missing == missing { // once more first: records may have come before the watch began
+		// What is not enough is not held on to: it may be large, and the wait long.
+		few := f.batches.Bytes > 0
+		f.batches.Release()
 		select {
 		case <-waiter.Woken():
 			f.watched = waiter.Rearm(f.watched[:0])
@@ -110,6 +138,10 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 		case <-timer.C:
 		case <-f.broker.stopping:
 		case <-ctx.Done():
+			few = false // nobody reads it
+		}
+		if few {
+			f.read()
 		}
 		break
 	}
@@ -121,7 +153,7 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 func (f *fetching) read() (enough bool) {
 	f.response.Reset()
 	f.batches.Release()
-	f.settled = false
+	f.settled, f.missing = false, 0
 	f.watched = f.watched[:0]
 	var topic *catalog.Topic
 	var out *fetchwire.Topic
@@ -161,28 +193,35 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 			err = kerr.New(kerr.UnknownTopicOrPartition, "")
 		}
 	}
-	if err == nil {
-		err = checkLeaderEpoch(in.CurrentLeaderEpoch)
-	}
-	if err == nil && f.version >= 12 && in.LastFetchedEpoch >= 0 {
-		if in.LastFetchedEpoch > log.LeaderEpoch {
-			err = kerr.New(kerr.OffsetOutOfRange, "")
-		} else if end < in.FetchOffset {
-			f.settled = true
-			out.DivergingEpoch = fetchwire.DivergingEpoch{Epoch: log.LeaderEpoch, EndOffset: end}
-			out.HighWatermark, out.LastStable, out.LogStart = end, end, start
-			return fetchsession.Answer{HighWatermark: end, LogStart: start, Directed: true}
-		}
+	if err != nil {
+		// Unlike the other errors it is nothing to end a wait for others: who makes
+		// a topic may take a while, and the client asks again.
+		f.missing++
+		out.ErrorCode, out.Aborted = kerr.Of(err), noAborted
+		return fetchsession.Answer{HighWatermark: -1, LogStart: -1, Failed: true}
 	}
 	had := len(f.batches.Pieces)
-	if err == nil {
+	diverges := false
+	if err = f.admit(in, end); err == nil {
+		diverges, err = f.diverges(in, end)
+	}
+	if err == nil && !diverges {
 		room := f.maxBytes - f.batches.Bytes
 		_, err = f.broker.log.Read(number, in.FetchOffset, end, min(int(in.MaxBytes), room), f.batches.Bytes == 0, &f.batches)
 	}
 	if err != nil {
 		f.settled = true
 		out.ErrorCode = fetchCode(kerr.Of(err), f.version)
+		if out.ErrorCode == kerr.NotLeaderOrFollower && f.version >= 16 {
+			out.CurrentLeader = fetchwire.CurrentLeader{ID: f.broker.settings.NodeID, Epoch: log.LeaderEpoch}
+		}
 		return fetchsession.Answer{HighWatermark: -1, LogStart: -1, Failed: true}
+	}
+	if diverges {
+		f.settled = true
+		out.DivergingEpoch = fetchwire.DivergingEpoch{Epoch: log.LeaderEpoch, EndOffset: end}
+		out.HighWatermark, out.LastStable, out.LogStart = end, end, start
+		return fetchsession.Answer{HighWatermark: end, LogStart: start, Directed: true}
 	}
 	out.HighWatermark, out.LastStable, out.LogStart = end, end, start
 	if f.committed {
@@ -196,6 +235,33 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 // noAborted is the list of aborted transactions where there are none: not nil,
 // as readers of committed records expect it.
 var noAborted = []fetchwire.AbortedTxn{}
+
+// admit refuses what the partition cannot be asked by this client.
+func (f *fetching) admit(in *fetchsession.Partition, end entry.Offset) error {
+	switch {
+	case f.follower:
+		return kerr.New(kerr.NotLeaderOrFollower, "no other node has a replica")
+	case in.CurrentLeaderEpoch > log.LeaderEpoch:
+		return kerr.New(kerr.UnknownLeaderEpoch, "")
+	case in.CurrentLeaderEpoch >= 0 && in.CurrentLeaderEpoch < log.LeaderEpoch:
+		return kerr.New(kerr.FencedLeaderEpoch, "")
+	case min(f.maxBytes, int(in.MaxBytes)) < 0 && in.FetchOffset < end:
+		return kerr.New(kerr.UnknownServerError, "the limits are negative")
+	}
+	return nil
+}
+
+// diverges reports whether the log ended before the offset from which the client
+// goes on, in the leader epoch that it read last (F-9).
+func (f *fetching) diverges(in *fetchsession.Partition, end entry.Offset) (bool, error) {
+	if f.version < 12 || in.LastFetchedEpoch < 0 {
+		return false, nil
+	}
+	if in.LastFetchedEpoch > log.LeaderEpoch {
+		return false, kerr.New(kerr.OffsetOutOfRange, "")
+	}
+	return end < in.FetchOffset, nil
+}
 
 func (f *fetching) locate(topic *catalog.Topic, in *fetchsession.Partition) (entry.Partition, error) {
 	if topic == nil {
@@ -219,7 +285,8 @@ func fetchCode(code kerr.Code, version int16) kerr.Code {
 		if version <= 5 {
 			return kerr.NotLeaderOrFollower
 		}
-	case kerr.OffsetOutOfRange, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch:
+	case kerr.OffsetOutOfRange, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch,
+		kerr.NotLeaderOrFollower:
 	default:
 		return kerr.UnknownServerError
 	}
@@ -244,7 +311,25 @@ func (f *fetching) refuse(err error) protocol.Response {
 	return f.encode()
 }
 
+// refuseEach answers with an error of the whole request. Versions that have
+// names repeat it for each partition; the first ones know no other place.
+func (f *fetching) refuseEach(request *kmsg.FetchRequest, err error) protocol.Response {
+	if f.version < 13 {
+		for i := range request.Topics {
+			topic := f.response.AddTopic(request.Topics[i].TopicID, request.Topics[i].Topic)
+			for j := range request.Topics[i].Partitions {
+				p := topic.AddPartition(request.Topics[i].Partitions[j].Partition)
+				p.ErrorCode, p.Aborted = kerr.Of(err), noAborted
+			}
+		}
+	}
+	f.response.ErrorCode = kerr.Of(err)
+	return f.encode()
+}
+
 func (f *fetching) encode() protocol.Response {
+	f.held = f.batches.Bytes
+	f.broker.fetched.Add(int64(f.held))
 	pieces, _, err := f.encoder.Encode(f.version, &f.response)
 	if err != nil {
 		f.free()
@@ -255,6 +340,8 @@ func (f *fetching) encode() protocol.Response {
 
 // free gives the records back to the log, and f to the next request.
 func (f *fetching) free() {
+	f.broker.fetched.Add(-int64(f.held))
+	f.held = 0
 	f.batches.Release()
 	f.response.Reset()
 	f.encoder.Reset()

@@ -25,7 +25,7 @@ const (
 // none, with the one there is (F-8).
 func checkLeaderEpoch(current int32) error {
 	switch {
-	case current < 0 || current == log.LeaderEpoch:
+	case current == -1 || current == log.LeaderEpoch:
 		return nil
 	case current < log.LeaderEpoch:
 		return kerr.New(kerr.FencedLeaderEpoch, "")

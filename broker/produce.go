@@ -22,6 +22,7 @@ import (
 // are still in the log's hands.
 type producing struct {
 	*protocol.Promise
+	broker   *Broker
 	acks     int16
 	response *kmsg.ProduceResponse
 	slots    []produceSlot
@@ -34,37 +35,41 @@ type produceSlot struct {
 	proposal log.Proposal
 	request  *producing
 	answer   *kmsg.ProduceResponseTopicPartition
+	located  bool // there is a batch, and the partition it is for is in proposal
 }
 
 // produce appends one record batch to each partition that the request names
 // (P-1 to P-25 of Kafka's rules). Stage 1 validates and proposes, in the order
 // of the connection; the apply loop resolves the promise.
+//
+// The request's time-out bounds how long replicas may take, of which there are
+// none: as in Kafka, the log itself is waited for however long it takes.
 func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.ProduceRequest)
+	topics := partitionsToProduce(request)
 	count := 0
-	for i := range request.Topics {
-		count += len(request.Topics[i].Partitions)
+	for i := range topics {
+		count += len(topics[i].Partitions)
 	}
 	p := &producing{
 		Promise:  protocol.NewPromise(),
+		broker:   b,
 		acks:     request.Acks,
 		response: request.ResponseKind().(*kmsg.ProduceResponse),
 		slots:    make([]produceSlot, count),
 	}
 	// The answers must not move once proposals point to them.
-	p.response.Topics = make([]kmsg.ProduceResponseTopic, len(request.Topics))
+	p.response.Topics = make([]kmsg.ProduceResponseTopic, len(topics))
 	p.waiting.Store(1) // for this function
 	next := 0
 	now := time.Now().UnixMilli()
-	for i := range request.Topics {
-		topic, answers := &request.Topics[i], &p.response.Topics[i]
+	unfit := refuseAll(request)
+	for i := range topics {
+		topic, answers := &topics[i], &p.response.Topics[i]
 		*answers = kmsg.NewProduceResponseTopic()
 		answers.Topic, answers.TopicID = topic.Topic, topic.TopicID
 		answers.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(topic.Partitions))
-		found, refusal := b.topicOf(c.Version >= 13, topic.Topic, topic.TopicID)
-		if refusal == nil {
-			refusal = admitProduce(request, found)
-		}
+		found, missing := b.topicOf(c.Version >= 13, topic.Topic, topic.TopicID)
 		for j := range topic.Partitions {
 			slot := &p.slots[next]
 			next++
@@ -72,9 +77,12 @@ func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 			*slot.answer = kmsg.NewProduceResponseTopicPartition()
 			slot.answer.Partition = topic.Partitions[j].Partition
 			slot.answer.BaseOffset = -1
-			err := refusal
+			err := unfit
 			if err == nil {
-				err = b.propose(slot, found, &topic.Partitions[j], c.Version, now)
+				err = missing
+			}
+			if err == nil {
+				err = b.propose(slot, found, &topic.Partitions[j], request.Acks, c.Version, now)
 			}
 			if err != nil {
 				slot.refuse(err)
@@ -83,6 +91,23 @@ func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 	}
 	p.done()
 	return p
+}
+
+// refuseAll returns why no partition of a request can be served.
+func refuseAll(request *kmsg.ProduceRequest) error {
+	for i := range request.Topics {
+		for j := range request.Topics[i].Partitions {
+			h, err := batch.Single(request.Topics[i].Partitions[j].Records)
+			switch {
+			case err != nil || !h.Attributes().Has(batch.Transactional):
+			case request.TransactionID == nil:
+				return kerr.New(kerr.TransactionalIDAuthorizationFailed, "a transactional batch comes without a transactional id")
+			default:
+				return kerr.New(kerr.TransactionalIDAuthorizationFailed, "transactions are not served by this version")
+			}
+		}
+	}
+	return nil
 }
 
 // topicOf finds a topic by its id where the version has ids, else by its name.
@@ -99,26 +124,24 @@ func (b *Broker) topicOf(byID bool, name string, id [16]byte) (*catalog.Topic, e
 	return nil, kerr.New(kerr.UnknownTopicOrPartition, "")
 }
 
-// admitProduce refuses what concerns a whole topic.
-func admitProduce(request *kmsg.ProduceRequest, topic *catalog.Topic) error {
-	switch {
-	case request.Acks < -1 || request.Acks > 1:
-		return kerr.New(kerr.InvalidRequiredAcks, "acks is %d, expected -1, 0 or 1", request.Acks)
-	case request.TransactionID != nil:
-		return kerr.New(kerr.TransactionalIDAuthorizationFailed, "transactions are not served by this version")
-	case topic.Internal():
-		return kerr.New(kerr.InvalidTopic, "topic %q belongs to the broker", topic.Name())
-	}
-	return nil
-}
-
 // propose validates a batch, brings it into the form that the topic asks for,
 // and puts it behind all others.
-func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.ProduceRequestTopicPartition, version int16, now int64) error {
+func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.ProduceRequestTopicPartition, acks, version int16, now int64) error {
 	partition, ok := topic.Partition(in.Partition)
 	if !ok {
 		return kerr.New(kerr.UnknownTopicOrPartition, "topic %q has %d partitions", topic.Name(), topic.Partitions())
 	}
+	head, err := batch.Single(in.Records)
+	switch {
+	case err != nil:
+		return err
+	case acks < -1 || acks > 1:
+		return kerr.New(kerr.InvalidRequiredAcks, "acks is %d, expected -1, 0 or 1", acks)
+	case topic.Internal():
+		return kerr.New(kerr.InvalidTopic, "topic %q belongs to the broker", topic.Name())
+	}
+	slot.proposal = log.Proposal{Type: entry.TypeProduce, Partition: partition, Waiter: slot}
+	slot.located = true
 	c := topic.Config()
 	rules := batch.Rules{
 		ProduceVersion: version,
@@ -129,26 +152,22 @@ func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.Produ
 		AfterMaxMs:     c.TimestampAfterMaxMs,
 		Compacted:      c.Cleanup.Compact(),
 	}
-	payload := in.Records
-	summary, err := b.log.Codecs().Validate(payload, &rules)
+	summary, err := b.log.Codecs().Validate(head, &rules)
 	if err != nil {
 		return err
 	}
-	head := batch.Header(payload)
-	if head.Attributes().Has(batch.Transactional) {
-		return kerr.New(kerr.InvalidTxnState, "transactions are not served by this version")
-	}
 	if c.Compression != config.AsProduced && batch.Codec(c.Compression) != head.Codec() {
-		if payload, err = b.log.Codecs().Recompress(nil, payload, batch.Codec(c.Compression), int(c.CompressionLevel())); err != nil {
+		packed, err := b.log.Codecs().Recompress(nil, head, batch.Codec(c.Compression), int(c.CompressionLevel()))
+		if err != nil {
 			return err
 		}
-		if len(payload) > rules.MaxBytes {
-			return kerr.New(kerr.MessageTooLarge, "compressed as the topic asks, the batch has %d bytes; max.message.bytes is %d", len(payload), rules.MaxBytes)
+		if len(packed) > rules.MaxBytes {
+			return kerr.New(kerr.MessageTooLarge, "compressed as the topic asks, the batch has %d bytes; max.message.bytes is %d", len(packed), rules.MaxBytes)
 		}
-		head = batch.Header(payload)
+		head = batch.Header(packed)
 	}
 	head.Stamp(rules.LogAppendTime, summary.MaxTimestamp)
-	slot.proposal = log.Proposal{Type: entry.TypeProduce, Partition: partition, Payload: payload, Waiter: slot}
+	slot.proposal.Payload = head
 	slot.request.waiting.Add(1)
 	if err := b.log.Propose(&slot.proposal); err != nil {
 		slot.request.waiting.Add(-1) // never the last: produce itself counts
@@ -169,10 +188,16 @@ func (s *produceSlot) Done(_ *log.Proposal, r entry.Result) {
 	s.request.done()
 }
 
+// refuse makes the answer a refusal. As in Kafka a message is told only for
+// single records, and for bytes that cannot be a batch.
 func (s *produceSlot) refuse(err error) {
-	s.answer.ErrorCode = kerr.Of(err).Int16()
-	message := kerr.Message(err)
-	s.answer.ErrorMessage = &message
+	code := kerr.Of(err)
+	s.answer.ErrorCode = code.Int16()
+	if s.located && toldLogStart(code) {
+		if start, _, ok := s.request.broker.log.Bounds(s.proposal.Partition); ok {
+			s.answer.LogStartOffset = int64(start)
+		}
+	}
 	var bad *batch.RecordsError
 	if errors.As(err, &bad) {
 		for i := range bad.Records {
@@ -182,10 +207,25 @@ func (s *produceSlot) refuse(err error) {
 			s.answer.ErrorRecords = append(s.answer.ErrorRecords, record)
 		}
 	}
+	if bad != nil || code == kerr.CorruptMessage && !s.located {
+		message := kerr.Message(err)
+		s.answer.ErrorMessage = &message
+	}
 	if s.request.acks == 0 {
 		failure := fmt.Errorf("partition %d with acks=0: %w", s.answer.Partition, err)
 		s.request.failure.CompareAndSwap(nil, &failure)
 	}
+}
+
+// toldLogStart reports whether a refusal with the code comes with the log start
+// offset of its partition.
+func toldLogStart(code kerr.Code) bool {
+	switch code {
+	case kerr.UnknownTopicOrPartition, kerr.NotLeaderOrFollower, kerr.MessageTooLarge, kerr.RecordListTooLarge,
+		kerr.CorruptMessage, kerr.KafkaStorageError:
+		return false
+	}
+	return true
 }
 
 // done counts one batch less, and answers after the last.

@@ -47,6 +47,7 @@ type Broker struct {
 
 	MaxRequestBytes      int32
 	QueuedRequestBytes   int64
+	QueuedResponseBytes  int64
 	MaxIdle              time.Duration // negative: never
 	MaxConnections       int32
 	MaxConnectionsPerIP  int32

@@ -224,6 +224,12 @@ func clientKeys() []*Key {
 				"not read. A single larger request is let in when no other is there.",
 		},
 		{
+			Name: "queued.max.response.bytes", Group: groupClients, Type: Long, Default: "268435456", check: int64From(1),
+			broker: func(b *Broker) any { return &b.QueuedResponseBytes },
+			Doc: "How many bytes of records may be in responses that are not sent yet, of all connections; beyond it a fetch " +
+				"returns one batch at a time. So consumers that are slow to read cannot fill the memory. Not in Kafka.",
+		},
+		{
 			Name: "connections.max.idle.ms", Group: groupClients, Type: Long, Default: "600000", check: int64From(-1),
 			broker: func(b *Broker) any { return &b.MaxIdle },
 			Doc:    "A connection on which nothing happened for so many milliseconds is closed; -1 for never.",

@@ -7,8 +7,8 @@
 // pooled memory, and only while they are being looked at. Nothing here
 // allocates per record.
 //
-//	produce ─▶ Codecs.Validate ─▶ Summary ─┬─▶ Stamp        timestamp type, max timestamp
-//	            (Rules: the topic)         └─▶ Recompress   compression.type of the topic
+//	produce ─▶ Single ─▶ Codecs.Validate ─▶ Summary ─┬─▶ Stamp        timestamp type, max timestamp
+//	                      (Rules: the topic)         └─▶ Recompress   compression.type of the topic
 //
 //	stored  ─▶ Split ─▶ Header             offsets, sequences, flags
 //	        └▶ Iterator, FindTimestamp     records, headers
@@ -44,7 +44,7 @@
 // it between goroutines. Every []byte that comes out of a view, a Record or an
 // Iterator is borrowed: from the batch, or, if that is compressed, from the
 // iterator until Close. Methods of Header require at least HeaderSize bytes;
-// Split and Validate establish that for bytes of unknown origin.
+// Split and Single establish that for bytes of unknown origin.
 //
 // Refusals are kerr errors; those that concern single records are a
 // *RecordsError. Bytes that came from disk and do not parse give the same

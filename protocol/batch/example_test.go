@@ -28,12 +28,16 @@ func Example() {
 
 	rules := batch.DefaultRules(sent.UnixMilli())
 	rules.HeaderPrefix = "sluice-"
-	sum, err := codecs.Validate(produced, &rules)
+	header, err := batch.Single(produced)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	header := batch.Header(produced)
+	sum, err := codecs.Validate(header, &rules)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	header.Stamp(rules.LogAppendTime, sum.MaxTimestamp)
 	header.SetBaseOffset(41)
 	fmt.Printf("%d records from offset %d, broker headers: %v\n", sum.Count, header.BaseOffset(), sum.Prefixed)

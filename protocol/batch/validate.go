@@ -25,20 +25,16 @@ type Summary struct {
 // zstdVersion is the first version of Produce that may carry zstd.
 const zstdVersion = 7
 
-// Validate checks b, what a client sent to be produced to one partition, as
-// Kafka's brokers do: it must be exactly one batch of format v2, whole and with
-// the right CRC, that claims nothing only a broker may claim, and whose records
-// are sound and keep to the rules. It changes nothing in b; the caller follows
-// with Header(b).Stamp(rules.LogAppendTime, summary.MaxTimestamp).
+// Validate checks h, the batch that Single found in what a client sent, as
+// Kafka's brokers do: it must have the right CRC, claim nothing that only a
+// broker may claim, and its records must be sound and keep to the rules. It
+// changes nothing in h; the caller follows with
+// h.Stamp(rules.LogAppendTime, summary.MaxTimestamp).
 //
 // A batch of which single records break a rule is refused with a *RecordsError,
 // all others with a plain refusal. Validate allocates only when it refuses or
 // when the pools are empty.
-func (c *Codecs) Validate(b []byte, rules *Rules) (Summary, error) {
-	if err := checkSingle(b); err != nil {
-		return Summary{}, err
-	}
-	h := Header(b)
+func (c *Codecs) Validate(h Header, rules *Rules) (Summary, error) {
 	if err := checkHeader(h, rules); err != nil {
 		return Summary{}, err
 	}
@@ -77,10 +73,7 @@ func checkHeader(h Header, rules *Rules) error {
 	case attributes.Has(DeleteHorizon):
 		return kerr.New(kerr.InvalidRecord, "delete horizons are for brokers to set")
 	}
-	if err := checkProducer(h); err != nil {
-		return err
-	}
-	return checkTimestampType(h, rules)
+	return checkProducer(h)
 }
 
 // checkProducer refuses producer fields that contradict each other. Whether the
@@ -103,17 +96,11 @@ func checkProducer(h Header) error {
 	return nil
 }
 
-// checkTimestampType refuses batches that claim to have been stamped by a
-// broker. Kafka lets them pass on topics with create time unless they lack
-// a timestamp; the claim is then taken off.
-func checkTimestampType(h Header, rules *Rules) error {
-	if !h.Attributes().Has(LogAppendTime) {
-		return nil
-	}
-	if rules.LogAppendTime || h.MaxTimestamp() == NoTimestamp {
-		return kerr.New(kerr.InvalidTimestamp, "the timestamp type log append time is for brokers to set")
-	}
-	return nil
+// stamped reports whether the batch claims to have been stamped by a broker
+// where that cannot pass. Kafka lets it pass on topics with create time unless
+// there is no timestamp; the claim is then taken off.
+func stamped(h Header, rules *Rules) bool {
+	return h.Attributes().Has(LogAppendTime) && (rules.LogAppendTime || h.MaxTimestamp() == NoTimestamp)
 }
 
 // trust sums up a batch by its header alone.
@@ -143,8 +130,9 @@ func (c *Codecs) walk(h Header, rules *Rules) (Summary, error) {
 	w.prefix = rules.HeaderPrefix
 	w.fixed = false // a claim of log append time will be taken off
 	var (
-		sum = Summary{MaxTimestamp: NoTimestamp, MaxTimestampDelta: -1, Walked: true, RecordBytes: len(records)}
-		bad *RecordsError
+		sum     = Summary{MaxTimestamp: NoTimestamp, MaxTimestampDelta: -1, Walked: true, RecordBytes: len(records)}
+		claimed = stamped(h, rules)
+		bad     *RecordsError
 	)
 	for {
 		ok, f := w.next()
@@ -161,9 +149,12 @@ func (c *Codecs) walk(h Header, rules *Rules) (Summary, error) {
 		if timestamp > sum.MaxTimestamp {
 			sum.MaxTimestamp, sum.MaxTimestampDelta = timestamp, w.record.OffsetDelta
 		}
-		if rules.Compacted && w.record.Key == nil {
+		switch {
+		case rules.Compacted && w.record.Key == nil:
 			bad = bad.add(w.seen-1, kerr.InvalidRecord, "has no key, which a compacted topic requires")
-		} else if !rules.LogAppendTime && !rules.admits(timestamp) {
+		case claimed:
+			bad = bad.add(w.seen-1, kerr.InvalidTimestamp, "has the timestamp type log append time, which is for brokers to set")
+		case !rules.LogAppendTime && !rules.admits(timestamp):
 			bad = bad.add(w.seen-1, kerr.InvalidTimestamp, "has timestamp %d, %s", timestamp, rules.bounds())
 		}
 	}

@@ -107,3 +107,22 @@ func TestClaimOfLogAppendTimeIsSeenThrough(t *testing.T) {
 		t.Errorf("read %+v", got)
 	}
 }
+
+// Each record is named, as if its own timestamp were wrong.
+func TestClaimOfLogAppendTimeThatCannotPassNamesEachRecord(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		topicToo  bool
+		timestamp int64
+	}{
+		{"topic with log append time", true, now},
+		{"no timestamp", false, batch.NoTimestamp},
+	} {
+		b := build(t, batch.Options{Codec: batch.Gzip}, record("a", c.timestamp), record("b", c.timestamp))
+		batch.Header(b).Stamp(true, c.timestamp)
+		r := rules()
+		r.LogAppendTime, r.SkipRecords = c.topicToo, true
+		_, err := newCodecs().Validate(b, r)
+		wantIndexes(t, err, kerr.InvalidTimestamp, 0, 1)
+	}
+}
