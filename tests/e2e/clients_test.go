@@ -3,15 +3,18 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sluicemq/sluice/tests/e2e/node"
 )
@@ -65,7 +68,6 @@ func newSarama(t testing.TB, n *node.Node, version sarama.KafkaVersion, change .
 	config := sarama.NewConfig()
 	config.Version = version
 	config.ClientID = "sarama"
-	config.MetricRegistry = nil
 	config.Producer.Return.Successes = true
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.RequiredAcks = sarama.WaitForAll
@@ -83,6 +85,135 @@ func newSarama(t testing.TB, n *node.Node, version sarama.KafkaVersion, change .
 		}
 	})
 	return cl
+}
+
+// franzConsume reads count records of a partition from its beginning.
+func franzConsume(t testing.TB, n *node.Node, topic string, partition int32, count int, options ...kgo.Opt) []message {
+	t.Helper()
+	cl := newFranz(t, n, append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))...)
+	defer cl.Close()
+	var messages []message
+	for _, r := range poll(t, cl, count) {
+		m := message{partition: r.Partition, offset: r.Offset, timestamp: r.Timestamp.UnixMilli(), key: r.Key, value: r.Value}
+		for _, h := range r.Headers {
+			m.headers = append(m.headers, header{h.Key, h.Value})
+		}
+		messages = append(messages, m)
+	}
+	return messages
+}
+
+// saramaConsume reads count records of a partition from its beginning.
+func saramaConsume(t testing.TB, n *node.Node, topic string, partition int32, count int, change ...func(*sarama.Config)) []message {
+	t.Helper()
+	cl := newSarama(t, n, sarama.MaxVersion, change...)
+	consumer, err := sarama.NewConsumerFromClient(cl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeIt(t, consumer)
+	from, err := consumer.ConsumePartition(topic, partition, sarama.OffsetOldest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeIt(t, from)
+	var messages []message
+	ctx := deadline(t)
+	for len(messages) < count {
+		select {
+		case in := <-from.Messages():
+			m := message{partition: in.Partition, offset: in.Offset, timestamp: in.Timestamp.UnixMilli(), key: in.Key, value: in.Value}
+			for _, h := range in.Headers {
+				m.headers = append(m.headers, header{string(h.Key), h.Value})
+			}
+			messages = append(messages, m)
+		case err := <-from.Errors():
+			t.Fatalf("sarama: %v", err)
+		case <-ctx.Done():
+			t.Fatalf("sarama got %d of %d records", len(messages), count)
+		}
+	}
+	return messages
+}
+
+// fetchSizes makes a sarama consumer ask for little at a time.
+func fetchSizes(size int32) func(*sarama.Config) {
+	return func(c *sarama.Config) { c.Consumer.Fetch.Default, c.Consumer.Fetch.Max = size, size }
+}
+
+// saramaCount reads count records of all partitions of a topic and returns how
+// many each partition gave.
+func saramaCount(t testing.TB, n *node.Node, topic string, count int) map[int32]int {
+	t.Helper()
+	cl := newSarama(t, n, sarama.MaxVersion)
+	consumer, err := sarama.NewConsumerFromClient(cl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeIt(t, consumer)
+	partitions, err := cl.Partitions(topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make(chan *sarama.ConsumerMessage)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for _, p := range partitions {
+		from, err := consumer.ConsumePartition(topic, p, sarama.OffsetOldest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Add(1)
+		// Ends with this function.
+		go func() {
+			defer running.Done()
+			defer closeIt(t, from)
+			for {
+				select {
+				case m := <-from.Messages():
+					select {
+					case messages <- m:
+					case <-ctx.Done():
+						return
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	counts := map[int32]int{}
+	next := map[int32]int64{}
+	for range count {
+		select {
+		case m := <-messages:
+			if m.Offset != next[m.Partition] {
+				t.Fatalf("sarama: partition %d: offset %d, want %d", m.Partition, m.Offset, next[m.Partition])
+			}
+			counts[m.Partition]++
+			next[m.Partition]++
+		case <-ctx.Done():
+			t.Fatalf("sarama gave up after records of %d partitions", len(counts))
+		}
+	}
+	return counts
+}
+
+func closeIt(t testing.TB, c io.Closer) {
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fetchCount counts the Fetch requests of a franz-go client.
+type fetchCount struct{ count atomic.Int64 }
+
+func (f *fetchCount) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == int16(kmsg.Fetch) && err == nil {
+		f.count.Add(1)
+	}
 }
 
 // connects counts connections of a franz-go client.

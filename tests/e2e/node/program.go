@@ -17,17 +17,18 @@ import (
 const variable = "SLUICE_BIN"
 
 // Main runs the tests of a package: it sees to it that there is a program to
-// test, and fails if the tests leave goroutines behind. It does not return.
-func Main(m *testing.M) {
+// test, and fails if the tests leave goroutines behind. options name those that
+// may stay. It does not return.
+func Main(m *testing.M, options ...goleak.Option) {
 	remove, err := provide()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no sluice program to test:", err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
 		remove()
 		os.Exit(code)
-	}))
+	}))...)
 }
 
 // provide builds the program if none is given. remove takes it away again.
