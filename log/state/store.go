@@ -269,8 +269,16 @@ func (s *Store) Close() error {
 		if err = s.deadError(); err != nil {
 			return
 		}
-		err = s.db.Close()
-		s.cache.Unref()
+		// Pebble waits for its background work, which stops for ever if the store
+		// dies meanwhile.
+		closed := make(chan error, 1)
+		go func() { closed <- s.db.Close() }()
+		select {
+		case err = <-closed:
+			s.cache.Unref()
+		case <-s.died:
+			err = s.deadError()
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("close state store: %w", err)
