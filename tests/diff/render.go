@@ -287,7 +287,7 @@ func (r renderer) batch(lines *[]line, at string, b []byte) {
 		crc = "WRONG"
 	}
 	bytesAre := "rewritten"
-	if r.s.sent[crc32.Checksum(b[21:], castagnoli)] {
+	if r.s.sentCRCs[crc32.Checksum(b[21:], castagnoli)] {
 		bytesAre = "as sent"
 	}
 	*lines = append(*lines, line{at, fmt.Sprintf(

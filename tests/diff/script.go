@@ -94,14 +94,14 @@ type Script struct {
 	// V is the version under test.
 	V int16
 
-	c       *conn
-	name    string
-	lines   []line
-	topics  []string // in order of creation; index = number in the recorded name
-	created []string // those that exist and must be deleted at the end
-	ids     map[[16]byte]string
-	pids    map[int64]string
-	sent    map[uint32]bool // CRCs of the batches sent
+	c        *conn
+	name     string
+	lines    []line
+	topics   []string // in order of creation; index = number in the recorded name
+	created  []string // those that exist and must be deleted at the end
+	ids      map[[16]byte]string
+	pids     map[int64]string
+	sentCRCs map[uint32]bool // CRCs of the batches sent
 }
 
 // abort ends a script early; run recovers it.
@@ -111,7 +111,7 @@ type abort struct{ err error }
 func (c Case) run(b *broker, v int16) (lines []line, err error) {
 	s := &Script{
 		broker: b, V: v, name: c.Name,
-		ids: make(map[[16]byte]string), pids: make(map[int64]string), sent: make(map[uint32]bool),
+		ids: make(map[[16]byte]string), pids: make(map[int64]string), sentCRCs: make(map[uint32]bool),
 	}
 	defer func() {
 		if s.c != nil {
@@ -423,7 +423,7 @@ func (s *Script) Fill(topic string, partition int32, batches ...batch) {
 // wire returns the batch's bytes, and remembers them as sent.
 func (s *Script) wire(b batch) []byte {
 	out := b.bytes()
-	s.sent[crc32.Checksum(out[21:], castagnoli)] = true
+	s.sentCRCs[crc32.Checksum(out[21:], castagnoli)] = true
 	return out
 }
 

@@ -24,8 +24,8 @@ const (
 	stopLimit  = 30 * time.Second
 )
 
-// ErrNoProgram says that there is no sluice program to build.
-var ErrNoProgram = errors.New("server: cmd/sluice cannot be built")
+// ErrNoProgram says that the source tree has no sluice program.
+var ErrNoProgram = errors.New("server: there is no cmd/sluice")
 
 // Options says what to start. The zero value is a freshly built program over an empty folder.
 type Options struct {
@@ -89,7 +89,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/sluice")
 	cmd.Dir = root
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %w\n%s", ErrNoProgram, err, text)
+		return "", fmt.Errorf("server: build sluice: %w\n%s", err, text)
 	}
 	return binary, nil
 }
