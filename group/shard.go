@@ -191,7 +191,7 @@ func (s *shard) proposalOf(l *live, e *classic.Entry, then func()) proposal {
 func (s *shard) stored(l *live, number uint64, err error, then func()) {
 	var t step
 	s.mu.Lock()
-	l.classic.Stored(time.Now(), number, Refusal(err), &t.out)
+	l.classic.Stored(time.Now(), number, storeRefusal(err), s.coordinator.state.lookup(l.name).metadata(), &t.out)
 	s.settle(l, &t, nil)
 	if len(s.outbox) > 0 {
 		s.rouse()
@@ -308,6 +308,16 @@ func (h held) refuse(err error) {
 
 func stopped() error {
 	return kerr.New(kerr.CoordinatorNotAvailable, "the broker stops")
+}
+
+// storeRefusal is what members are told when their group could not be stored: to
+// try again, unless it never will.
+func storeRefusal(err error) error {
+	err = Refusal(err)
+	if code := kerr.Of(err); err == nil || code == kerr.CoordinatorNotAvailable || code == kerr.UnknownServerError {
+		return err
+	}
+	return kerr.New(kerr.CoordinatorNotAvailable, "%s", kerr.Message(err))
 }
 
 // Refusal gives an error of the log the code that members of a group get for it

@@ -20,7 +20,7 @@
 // What must survive a restart is Metadata: generation, protocol, leader, and the
 // members with their subscriptions and assignments. It changes by entries: one
 // when the leader has divided the work, one when the group becomes empty, one
-// when a static member comes back under a new id. Everything else (who has joined
+// when a static member comes back under a new id, which it is not told before. Everything else (who has joined
 // or synced in the rebalance at hand, heartbeats, ids that were handed out) is
 // soft and belongs to Group: after a restart the group is Stable in the
 // generation that the log has, and its members carry on without a rebalance, or,

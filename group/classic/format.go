@@ -152,7 +152,7 @@ func DecodeGroup(payload []byte) (group string, m *Metadata, err error) {
 // member has come back, under a new id.
 type Replacement struct {
 	Group      string
-	Generation int32 // which goes on
+	Generation int32 // the newest at that time
 	OldID      string
 	Member     Member // with the instance id and the new member id; without assignment
 }

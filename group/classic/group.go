@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -77,10 +78,13 @@ type Group struct {
 	syncing         int       // members that have not synced
 	wake            time.Time // not after the next deadline; zero for none
 	lastEntry       uint64
-	inFlight        map[uint64]stored // entries on their way
-	saved           bool              // the state has the group, or will have
-	unsavedEmpty    time.Time         // when to try again to write down that it is empty; zero if that is done
-	assignmentEntry uint64            // the entry with this generation's assignments; 0 if there is none
+	inFlight        map[uint64]stored    // entries on their way
+	releases        map[uint64][]release // who is told when an entry is stored
+	stateStatic     map[string]string    // ids by instance id, as the state has them after the entries on their way; replaced, not changed
+	misled          bool                 // an entry was refused, so that stateStatic may be wrong
+	saved           bool                 // the state has the group, or will have
+	unsavedEmpty    time.Time            // when to try again to write down that it is empty; zero if that is done
+	assignmentEntry uint64               // the entry with this generation's assignments; 0 if there is none
 }
 
 type member struct {
@@ -89,6 +93,7 @@ type member struct {
 	fresh       bool      // was never told that it is a member
 	anonymous   bool      // was never told its id
 	syncPending bool      // has not synced in this generation
+	unstored    uint64    // an entry on its way, before which it must not be told its id; or 0
 	deadline    time.Time // of the session, unless a request of a member that is not fresh is held
 }
 
@@ -97,7 +102,6 @@ type stored struct {
 	kind        storedKind
 	generation  int32
 	assignments map[string][]byte // storedAssignments
-	replaced    replaced          // storedReplacement
 }
 
 type storedKind uint8
@@ -108,11 +112,25 @@ const (
 	storedReplacement
 )
 
-type replaced struct {
+// release is a static member that is told its new id when an entry is stored.
+type release struct {
 	memberID       string
-	ticket         Ticket
 	skipAssignment bool
-	leader         string // to be told
+	leader         string // to be told, if the client knows no skipped assignments
+}
+
+// instances returns the member ids by instance id. m may be nil.
+func instances(m *Metadata) map[string]string {
+	ids := make(map[string]string)
+	if m == nil {
+		return ids
+	}
+	for i := range m.Members {
+		if one := &m.Members[i]; one.Instance != "" {
+			ids[one.Instance] = one.ID
+		}
+	}
+	return ids
 }
 
 // New returns a group that is empty and not in the state.
@@ -125,6 +143,7 @@ func New(id string, limits *Limits) *Group {
 		tickets:  make(map[Ticket]*member),
 		pending:  make(map[string]time.Time),
 		inFlight: make(map[uint64]stored),
+		releases: make(map[uint64][]release),
 	}
 }
 
@@ -143,6 +162,7 @@ func Restore(id string, limits *Limits, m *Metadata, now time.Time) *Group {
 		g.renew(g.members[i], now)
 	}
 	g.protocolType, g.protocol, g.leader = m.ProtocolType, m.Protocol, m.Leader
+	g.stateStatic = instances(m)
 	g.subscribe()
 	return g
 }
@@ -303,6 +323,12 @@ func (g *Group) propose(e Entry, s stored, out *Output) {
 	s.generation = g.generation
 	g.inFlight[e.Number] = s
 	g.saved = true
+	if e.Metadata != nil {
+		g.stateStatic = instances(e.Metadata)
+	} else {
+		g.stateStatic = maps.Clone(g.stateStatic)
+		g.stateStatic[e.Replacement.Member.Instance] = e.Replacement.Member.ID
+	}
 	out.Entries = append(out.Entries, e)
 }
 

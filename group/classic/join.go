@@ -122,6 +122,7 @@ func (g *Group) addMember(now time.Time, q *Join, id string, out *Output) {
 	}
 	g.add(m)
 	g.holdJoin(m, q.Ticket, out)
+	g.secureID(m, q, g.leader, out)
 	g.rebalance(now, out)
 }
 
@@ -182,20 +183,34 @@ func (g *Group) comeBack(now time.Time, q *Join, m *member, out *Output) {
 	g.update(q, m)
 	g.renew(m, now)
 	g.holdJoin(m, q.Ticket, out)
+	g.secureID(m, q, leader, out)
 	switch {
 	case g.state == PreparingRebalance:
 		g.maybeCompleteJoin(now, out)
 	case g.state == Stable && g.selectProtocol() == g.protocol:
 		// Nobody else is to notice: only its id has changed.
-		changed := m.Member
-		changed.Assignment = nil
-		g.propose(Entry{Replacement: &Replacement{Group: g.id, Generation: g.generation, OldID: oldID, Member: changed}},
-			stored{kind: storedReplacement, replaced: replaced{
-				memberID: m.ID, ticket: q.Ticket, skipAssignment: q.SkipAssignment, leader: leader,
-			}}, out)
 	default:
 		// In CompletingRebalance the leader may be dividing the work for the old id.
 		g.prepareRebalance(now, out)
+	}
+}
+
+// secureID makes sure that a static member is not told an id that a restart of the
+// broker would forget: it would be fenced by its old self.
+func (g *Group) secureID(m *member, q *Join, leader string, out *Output) {
+	if m.Instance == "" {
+		return
+	}
+	if old, ok := g.stateStatic[m.Instance]; ok && old != m.ID {
+		changed := m.Member
+		changed.Assignment = nil
+		g.propose(Entry{Replacement: &Replacement{Group: g.id, Generation: g.generation, OldID: old, Member: changed}},
+			stored{kind: storedReplacement}, out)
+	}
+	if len(g.inFlight) > 0 { // one of them may take the old id away
+		m.unstored = g.lastEntry
+		g.releases[m.unstored] = append(g.releases[m.unstored],
+			release{memberID: m.ID, skipAssignment: q.SkipAssignment, leader: leader})
 	}
 }
 

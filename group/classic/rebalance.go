@@ -110,7 +110,7 @@ func (g *Group) completeJoin(now time.Time, out *Output) {
 	g.syncing = len(g.members)
 	for _, m := range g.members {
 		m.syncPending, m.fresh, m.anonymous = true, false, false
-		if m.join != 0 {
+		if m.join != 0 && m.unstored == 0 {
 			g.answerJoin(m, g.joined(m), out)
 			g.renew(m, now)
 		}
@@ -214,13 +214,18 @@ func (g *Group) assignFailed(now time.Time, refusal error, out *Output) {
 }
 
 // Stored says what became of an entry: it was applied, or refused with an error
-// that clients may be told.
-func (g *Group) Stored(now time.Time, number uint64, err error, out *Output) {
+// that clients may be told. state is what the state has of the group by now, nil if
+// nothing.
+func (g *Group) Stored(now time.Time, number uint64, err error, state *Metadata, out *Output) {
 	s, ok := g.inFlight[number]
 	if !ok {
 		return
 	}
 	delete(g.inFlight, number)
+	g.misled = g.misled || err != nil
+	if g.misled && len(g.inFlight) == 0 {
+		g.misled, g.stateStatic = false, instances(state)
+	}
 	switch s.kind {
 	case storedEmpty:
 		if err != nil && g.state == Empty && g.generation == s.generation {
@@ -228,50 +233,62 @@ func (g *Group) Stored(now time.Time, number uint64, err error, out *Output) {
 			g.wakeBy(g.unsavedEmpty)
 		}
 	case storedAssignments:
-		if g.assignmentEntry != number {
-			return // another rebalance has begun
-		}
-		if err != nil {
-			g.assignFailed(now, err, out)
-			return
-		}
-		g.state = Stable
-		out.Completed++
-		for _, m := range g.members {
-			m.Assignment = s.assignments[m.ID]
-			if m.sync != 0 {
-				g.answerSync(m, g.assigned(m), out)
-				g.renew(m, now)
-			}
-		}
-	case storedReplacement:
-		g.replacementStored(now, &s.replaced, err, out)
+		g.assignmentsStored(now, number, s.assignments, err, out)
+	}
+	released := g.releases[number]
+	delete(g.releases, number)
+	for i := range released {
+		g.release(now, number, &released[i], err, out)
 	}
 }
 
-func (g *Group) replacementStored(now time.Time, r *replaced, err error, out *Output) {
-	m := g.byID[r.memberID]
-	if m == nil || m.join != r.ticket {
-		return // it is gone, or joins again
+func (g *Group) assignmentsStored(now time.Time, number uint64, assignments map[string][]byte, err error, out *Output) {
+	if g.assignmentEntry != number {
+		return // another rebalance has begun
 	}
+	if err != nil {
+		g.assignFailed(now, err, out)
+		return
+	}
+	g.state = Stable
+	out.Completed++
+	for _, m := range g.members {
+		m.Assignment = assignments[m.ID]
+		if m.sync != 0 {
+			g.answerSync(m, g.assigned(m), out)
+			g.renew(m, now)
+		}
+	}
+}
+
+// release tells a static member its id, or that it has to try again.
+func (g *Group) release(now time.Time, number uint64, r *release, err error, out *Output) {
+	m := g.byID[r.memberID]
+	if m == nil || m.unstored != number {
+		return // it is gone, or has yet another id
+	}
+	m.unstored = 0
 	switch {
 	case err != nil:
 		// The state knows the old id. A rebalance makes them agree again.
-		g.answerJoin(m, Joined{Err: err, Generation: -1}, out)
-		g.renew(m, now)
-		if g.state == Stable {
-			g.prepareRebalance(now, out)
+		if m.join != 0 {
+			g.answerJoin(m, Joined{Err: err, Generation: -1}, out)
+			g.renew(m, now)
 		}
-	case g.state == Stable:
-		a := g.joined(m)
+		g.afterRemoval(now, out)
+		return
+	case m.join == 0 || g.state == PreparingRebalance:
+		return
+	}
+	a := g.joined(m)
+	if g.state == Stable {
 		if r.skipAssignment {
 			a.SkipAssignment = m.ID == g.leader
 		} else {
 			// An old client that is told that it leads would divide the work anew.
 			a.Members, a.Leader = nil, r.leader
 		}
-		g.answerJoin(m, a, out)
-		g.renew(m, now)
 	}
-	// Else a rebalance has begun meanwhile, and it has joined it.
+	g.answerJoin(m, a, out)
+	g.renew(m, now)
 }

@@ -9,7 +9,7 @@ import (
 // Replace returns the metadata in which the static member has its new id and
 // keeps its assignment, or a refusal. m may be nil.
 func (m *Metadata) Replace(p *Replacement) (*Metadata, error) {
-	if m == nil || m.Generation != p.Generation {
+	if m == nil || m.Generation > p.Generation {
 		return nil, kerr.New(kerr.IllegalGeneration, "generation %d is over", p.Generation)
 	}
 	at := slices.IndexFunc(m.Members, func(member Member) bool { return member.Instance == p.Member.Instance })
@@ -23,6 +23,9 @@ func (m *Metadata) Replace(p *Replacement) (*Metadata, error) {
 	next.Members = slices.Clone(m.Members)
 	member := p.Member
 	member.Assignment = m.Members[at].Assignment
+	if !slices.ContainsFunc(member.Protocols, func(p Protocol) bool { return p.Name == m.Protocol }) {
+		member.Protocols = m.Members[at].Protocols // the new ones are for a generation to come
+	}
 	next.Members[at] = member
 	if m.Leader == p.OldID {
 		next.Leader = member.ID
