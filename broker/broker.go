@@ -53,7 +53,8 @@ type Broker struct {
 	addresses  map[string]address // advertised, by listener
 	lines      lines
 
-	stopping chan struct{} // closed when Stop begins
+	ctx      context.Context // ends when Stop begins
+	end      context.CancelFunc
 	stopOnce sync.Once
 	chores   sync.WaitGroup
 }
@@ -67,7 +68,8 @@ type address struct {
 // Start opens the data folder and serves. When it returns without error, every
 // listener takes requests.
 func Start(settings *config.Broker, logger *zap.Logger) (_ *Broker, err error) {
-	b := &Broker{settings: settings, logger: logger, stopping: make(chan struct{})}
+	b := &Broker{settings: settings, logger: logger}
+	b.ctx, b.end = context.WithCancel(context.Background())
 	if b.dataDir, err = filepath.Abs(settings.DataDir); err != nil {
 		return nil, err
 	}
@@ -194,15 +196,17 @@ func (b *Broker) expireProducers() {
 		for b.producers.Limits() != limits || b.producers.Overdue(entry.TimeOf(time.Now())) {
 			payload, err := producer.EncodeExpire(limits, forgetAtOnce)
 			if err == nil {
-				_, err = b.doOne(entry.TypeExpireProducers, payload)
+				_, err = b.doOne(b.ctx, entry.TypeExpireProducers, payload)
+			}
+			if err != nil && b.ctx.Err() == nil {
+				b.logger.Warn("producers that expired were not forgotten; trying again", zap.Error(err))
 			}
 			if err != nil {
-				b.logger.Warn("producers that expired were not forgotten; trying again", zap.Error(err))
 				break
 			}
 		}
 		select {
-		case <-b.stopping:
+		case <-b.ctx.Done():
 			return
 		case <-ticker.C:
 		}
@@ -229,7 +233,7 @@ func (b *Broker) Stop() error {
 }
 
 func (b *Broker) stop() error {
-	close(b.stopping)
+	b.end()
 	b.groups.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), b.settings.ShutdownGrace)
 	defer cancel()
@@ -247,7 +251,7 @@ func (b *Broker) stop() error {
 
 // abandon closes what a failed start has opened.
 func (b *Broker) abandon() {
-	close(b.stopping)
+	b.end()
 	_ = b.server.Close() // the failure of Start is the news, here and below
 	b.chores.Wait()
 	if b.groups != nil {

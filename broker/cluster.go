@@ -2,7 +2,10 @@ package broker
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,7 +20,6 @@ func (b *Broker) describeCluster(_ context.Context, c *protocol.Call) protocol.P
 	request := c.Request.(*kmsg.DescribeClusterRequest)
 	response := request.ResponseKind().(*kmsg.DescribeClusterResponse)
 	const brokers, controllers = 1, 2
-	response.EndpointType = request.EndpointType
 	refuse := func(code kerr.Code, message string) protocol.Pending {
 		response.ErrorCode, response.ErrorMessage = code.Int16(), &message
 		return protocol.Answer(response)
@@ -31,6 +33,7 @@ func (b *Broker) describeCluster(_ context.Context, c *protocol.Call) protocol.P
 			return refuse(kerr.UnsupportedEndpointType, "unknown endpoint type")
 		}
 	}
+	response.EndpointType = brokers
 	address := b.advertised(c.Conn.Listener)
 	node := kmsg.NewDescribeClusterResponseBroker()
 	node.NodeID, node.Host, node.Port, node.Rack = b.settings.NodeID, address.host, address.port, b.rack()
@@ -42,34 +45,65 @@ func (b *Broker) describeCluster(_ context.Context, c *protocol.Call) protocol.P
 	return protocol.Answer(response)
 }
 
+// The kinds of coordinators.
+const (
+	coordinatesGroups       = 0
+	coordinatesTransactions = 1
+	coordinatesShares       = 2
+)
+
 // findCoordinator answers FindCoordinator: the only node coordinates all groups
 // and transactional ids. Nothing is stored for a look-up.
 func (b *Broker) findCoordinator(_ context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.FindCoordinatorRequest)
 	response := request.ResponseKind().(*kmsg.FindCoordinatorResponse)
-	const group, transaction = 0, 1
-	address := b.advertised(c.Conn.Listener)
-	known := request.CoordinatorType == group || request.CoordinatorType == transaction
 	if c.Version < 4 {
-		response.NodeID, response.Host, response.Port = b.settings.NodeID, address.host, address.port
-		if !known {
-			message := "unknown coordinator type"
-			response.ErrorCode, response.ErrorMessage = kerr.InvalidRequest.Int16(), &message
-			response.NodeID, response.Host, response.Port = -1, "", -1
+		one := b.coordinatorOf(c, request.CoordinatorType, request.CoordinatorKey)
+		response.ErrorCode, response.ErrorMessage = one.ErrorCode, one.ErrorMessage
+		response.NodeID, response.Host, response.Port = one.NodeID, one.Host, one.Port
+		if one.ErrorCode == 0 {
+			// What these versions of Kafka have told ever since.
+			text := "NONE"
+			response.ErrorMessage = &text
 		}
 		return protocol.Answer(response)
 	}
 	for _, key := range request.CoordinatorKeys {
-		out := kmsg.NewFindCoordinatorResponseCoordinator()
-		out.Key, out.NodeID, out.Host, out.Port = key, b.settings.NodeID, address.host, address.port
-		if !known {
-			message := "unknown coordinator type"
-			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Int16(), &message
-			out.NodeID, out.Host, out.Port = -1, "", -1
-		}
-		response.Coordinators = append(response.Coordinators, out)
+		response.Coordinators = append(response.Coordinators, b.coordinatorOf(c, request.CoordinatorType, key))
 	}
 	return protocol.Answer(response)
+}
+
+func (b *Broker) coordinatorOf(c *protocol.Call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+	out := kmsg.NewFindCoordinatorResponseCoordinator()
+	message := ""
+	out.Key, out.ErrorMessage = key, &message
+	out.NodeID, out.Host, out.Port = -1, "", -1
+	switch {
+	case kind == coordinatesGroups || kind == coordinatesTransactions:
+		address := b.advertised(c.Conn.Listener)
+		out.NodeID, out.Host, out.Port = b.settings.NodeID, address.host, address.port
+	case kind != coordinatesShares:
+		message = "unknown kind of coordinator"
+		out.ErrorCode = kerr.InvalidRequest.Int16()
+	case c.Version >= 6 && shareKey(key):
+		// Brokers ask so, for the state of a share group; there is none.
+		out.ErrorCode = kerr.CoordinatorNotAvailable.Int16()
+	default:
+		out.ErrorCode = kerr.InvalidRequest.Int16()
+	}
+	return out
+}
+
+// shareKey reports whether the key is group:topic id:partition.
+func shareKey(key string) bool {
+	parts := strings.Split(key, ":")
+	if len(parts) < 3 {
+		return false
+	}
+	id, err := base64.RawURLEncoding.DecodeString(parts[len(parts)-2])
+	_, err2 := strconv.ParseUint(parts[len(parts)-1], 10, 31)
+	return err == nil && err2 == nil && len(id) == 16
 }
 
 // describeTopicPartitions answers DescribeTopicPartitions (M-17): topics in the
@@ -139,7 +173,7 @@ func (b *Broker) describeTopicPartitions(_ context.Context, c *protocol.Call) pr
 // there is room. next is the first that did not fit, or -1.
 func (b *Broker) describePartitions(name string, topic *catalog.Topic, begin int32, room *int32) (out kmsg.DescribeTopicPartitionsResponseTopic, next int32) {
 	out = kmsg.NewDescribeTopicPartitionsResponseTopic()
-	out.Topic = &name
+	out.Topic, out.AuthorizedOperations = &name, topicOperations
 	if topic == nil {
 		code := kerr.UnknownTopicOrPartition
 		if catalog.CheckName(name) != nil {
@@ -149,7 +183,7 @@ func (b *Broker) describePartitions(name string, topic *catalog.Topic, begin int
 		*room--
 		return out, -1
 	}
-	out.TopicID, out.IsInternal, out.AuthorizedOperations = topic.ID(), topic.Internal(), topicOperations
+	out.TopicID, out.IsInternal = topic.ID(), topic.Internal()
 	nodes := []int32{b.settings.NodeID}
 	for i := begin; i < topic.Partitions(); i++ {
 		if *room <= 0 {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -21,10 +22,11 @@ func (b *Broker) describeConfigs(_ context.Context, c *protocol.Call) protocol.P
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
 		entries, err := b.describeResource(in, request.IncludeSynonyms)
-		if err != nil {
-			message := kerr.Message(err)
-			out.ErrorCode, out.ErrorMessage = kerr.Of(err).Int16(), &message
+		code, message := kerr.Of(err), ""
+		if err != nil && code != kerr.UnknownTopicOrPartition {
+			message = kerr.Message(err)
 		}
+		out.ErrorCode, out.ErrorMessage = code.Int16(), &message // in Kafka it is never null
 		for j := range entries {
 			out.Configs = append(out.Configs, describedConfig(&entries[j], request.IncludeDocumentation))
 		}
@@ -77,7 +79,7 @@ func createdConfigs(entries []config.Entry) []kmsg.CreateTopicsResponseTopicConf
 
 // alterConfigs answers AlterConfigs, which replaces all configs of a resource
 // (C-6).
-func (b *Broker) alterConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) alterConfigs(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.AlterConfigsRequest)
 	response := request.ResponseKind().(*kmsg.AlterConfigsResponse)
 	alters := make([]catalog.Alter, len(request.Resources))
@@ -88,7 +90,7 @@ func (b *Broker) alterConfigs(_ context.Context, c *protocol.Call) protocol.Pend
 			alters[i].Changes = append(alters[i].Changes, catalog.ConfigChange{Name: change.Name, Value: change.Value})
 		}
 	}
-	for i, err := range b.alter(b.catalog.PlanReplace(alters), request.ValidateOnly) {
+	for i, err := range b.alter(ctx, b.catalog.PlanReplace(alters), request.ValidateOnly) {
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = request.Resources[i].ResourceType, request.Resources[i].ResourceName
 		if err != nil {
@@ -101,7 +103,7 @@ func (b *Broker) alterConfigs(_ context.Context, c *protocol.Call) protocol.Pend
 }
 
 // incrementalAlterConfigs answers IncrementalAlterConfigs (C-5).
-func (b *Broker) incrementalAlterConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) incrementalAlterConfigs(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.IncrementalAlterConfigsRequest)
 	response := request.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	alters := make([]catalog.Alter, len(request.Resources))
@@ -112,7 +114,7 @@ func (b *Broker) incrementalAlterConfigs(_ context.Context, c *protocol.Call) pr
 			alters[i].Changes = append(alters[i].Changes, catalog.ConfigChange{Kind: config.OpKind(change.Op), Name: change.Name, Value: change.Value})
 		}
 	}
-	for i, err := range b.alter(b.catalog.PlanIncremental(alters), request.ValidateOnly) {
+	for i, err := range b.alter(ctx, b.catalog.PlanIncremental(alters), request.ValidateOnly) {
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = request.Resources[i].ResourceType, request.Resources[i].ResourceName
 		if err != nil {
@@ -125,7 +127,7 @@ func (b *Broker) incrementalAlterConfigs(_ context.Context, c *protocol.Call) pr
 }
 
 // alter carries out plans, and returns what became of each.
-func (b *Broker) alter(plans []catalog.AlterPlan, validateOnly bool) []error {
+func (b *Broker) alter(ctx context.Context, plans []catalog.AlterPlan, validateOnly bool) []error {
 	commands := make([]command, len(plans))
 	var proposed []*command
 	for i := range plans {
@@ -134,7 +136,7 @@ func (b *Broker) alter(plans []catalog.AlterPlan, validateOnly bool) []error {
 			proposed = append(proposed, &commands[i])
 		}
 	}
-	b.do(0, proposed)
+	b.do(ctx, 0, proposed)
 	errs := make([]error, len(plans))
 	for i := range commands {
 		errs[i] = commands[i].err
@@ -154,6 +156,9 @@ func (b *Broker) listConfigResources(_ context.Context, c *protocol.Call) protoc
 		types = []int8{int8(kmsg.ConfigResourceTypeTopic), int8(kmsg.ConfigResourceTypeBroker), int8(kmsg.ConfigResourceTypeBrokerLogger),
 			int8(kmsg.ConfigResourceTypeClientMetrics), int8(kmsg.ConfigResourceTypeGroupConfig)}
 	}
+	types = slices.Clone(types)
+	slices.Sort(types)
+	types = slices.Compact(types)
 	add := func(kind int8, name string) {
 		out := kmsg.NewListConfigResourcesResponseConfigResource()
 		out.Type, out.Name = kind, name

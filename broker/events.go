@@ -89,7 +89,7 @@ func (b *Broker) ready() error {
 		return err
 	}
 	select {
-	case <-b.stopping:
+	case <-b.ctx.Done():
 		return errStopping
 	default:
 		return nil

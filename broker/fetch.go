@@ -136,7 +136,7 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 			f.watched = waiter.Rearm(f.watched[:0])
 			continue
 		case <-timer.C:
-		case <-f.broker.stopping:
+		case <-f.broker.ctx.Done():
 		case <-ctx.Done():
 			few = false // nobody reads it
 		}

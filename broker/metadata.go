@@ -23,7 +23,7 @@ const (
 // metadata answers Metadata: who is there, and the partitions of the topics
 // that are asked for (M-1 to M-20 of Kafka's rules). A topic that may be made
 // for the asking is made before the answer, so that it is complete.
-func (b *Broker) metadata(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) metadata(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.MetadataRequest)
 	response := request.ResponseKind().(*kmsg.MetadataResponse)
 	node, address := b.settings.NodeID, b.advertised(c.Conn.Listener)
@@ -46,16 +46,22 @@ func (b *Broker) metadata(_ context.Context, c *protocol.Call) protocol.Pending 
 	for i := range request.Topics {
 		byID = byID || request.Topics[i].TopicID != [16]byte{}
 	}
-	if c.Version < 12 {
-		for i := range request.Topics {
-			if request.Topics[i].Topic == nil || byID {
-				return protocol.Ready(protocol.Response{Close: kerr.New(kerr.InvalidRequest, "metadata version %d of a topic without name", c.Version)})
-			}
+	for i := range request.Topics {
+		unnamed := request.Topics[i].Topic == nil
+		switch {
+		case c.Version < 12 && (unnamed || byID):
+			return protocol.Answer(refuseMetadata(request, kerr.InvalidRequest)) // ids came with version 12
+		case !byID && unnamed:
+			return protocol.Answer(refuseMetadata(request, kerr.UnknownServerError)) // Kafka's code
 		}
 	}
 	if byID {
+		seen := make(map[[16]byte]bool, len(request.Topics))
 		for i := range request.Topics {
-			response.Topics = append(response.Topics, b.metadataByID(request, request.Topics[i].TopicID))
+			if id := request.Topics[i].TopicID; id != [16]byte{} && !seen[id] {
+				seen[id] = true
+				response.Topics = append(response.Topics, b.metadataByID(request, id))
+			}
 		}
 		return protocol.Answer(response)
 	}
@@ -64,10 +70,26 @@ func (b *Broker) metadata(_ context.Context, c *protocol.Call) protocol.Pending 
 	for i := range request.Topics {
 		if name := request.Topics[i].Topic; name != nil && !seen[*name] {
 			seen[*name] = true
-			response.Topics = append(response.Topics, b.metadataByName(request, *name, create))
+			response.Topics = append(response.Topics, b.metadataByName(ctx, request, *name, create))
 		}
 	}
 	return protocol.Answer(response)
+}
+
+// refuseMetadata answers a request that names its topics in a way that its
+// version does not have: nothing but the error, for each of them.
+func refuseMetadata(request *kmsg.MetadataRequest, code kerr.Code) *kmsg.MetadataResponse {
+	response := request.ResponseKind().(*kmsg.MetadataResponse)
+	for i := range request.Topics {
+		out := kmsg.NewMetadataResponseTopic()
+		out.ErrorCode, out.TopicID, out.Topic = code.Int16(), request.Topics[i].TopicID, request.Topics[i].Topic
+		if out.Topic == nil {
+			out.Topic = new(string)
+		}
+		response.Topics = append(response.Topics, out)
+	}
+	response.ErrorCode = code.Int16() // from version 13 on
+	return response
 }
 
 func (b *Broker) metadataByID(request *kmsg.MetadataRequest, id [16]byte) kmsg.MetadataResponseTopic {
@@ -79,13 +101,13 @@ func (b *Broker) metadataByID(request *kmsg.MetadataRequest, id [16]byte) kmsg.M
 	return out
 }
 
-func (b *Broker) metadataByName(request *kmsg.MetadataRequest, name string, create bool) kmsg.MetadataResponseTopic {
+func (b *Broker) metadataByName(ctx context.Context, request *kmsg.MetadataRequest, name string, create bool) kmsg.MetadataResponseTopic {
 	topic := b.catalog.Topic(name)
 	err := catalog.CheckName(name)
 	if topic == nil && err == nil {
 		err = kerr.New(kerr.UnknownTopicOrPartition, "")
 		if create {
-			topic, err = b.autoCreate(name)
+			topic, err = b.autoCreate(ctx, name)
 		}
 	}
 	if topic != nil {
@@ -97,12 +119,12 @@ func (b *Broker) metadataByName(request *kmsg.MetadataRequest, name string, crea
 }
 
 // autoCreate makes a topic with the broker's defaults.
-func (b *Broker) autoCreate(name string) (*catalog.Topic, error) {
+func (b *Broker) autoCreate(ctx context.Context, name string) (*catalog.Topic, error) {
 	plan := b.catalog.PlanCreate([]catalog.NewTopic{{Name: name, ID: newTopicID(), Partitions: -1, ReplicationFactor: -1}})[0]
 	if plan.Err != nil {
 		return nil, plan.Err
 	}
-	_, err := b.doOne(entry.TypeCreateTopic, plan.Payload)
+	_, err := b.doOne(ctx, entry.TypeCreateTopic, plan.Payload)
 	if topic := b.catalog.Topic(name); topic != nil {
 		return topic, nil // also when another request was faster
 	}

@@ -2,10 +2,12 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sluicemq/sluice/log"
+	"github.com/sluicemq/sluice/log/apply"
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/protocol"
 	"github.com/sluicemq/sluice/protocol/kerr"
@@ -47,48 +49,56 @@ func (b *Broker) partitionOf(topic string, index int32) (entry.Partition, error)
 	return p, nil
 }
 
-type topicPartition struct {
-	topic     string
-	partition int32
-}
-
-// listOffsets answers ListOffsets (L-1 to L-8).
-func (b *Broker) listOffsets(_ context.Context, c *protocol.Call) protocol.Pending {
+// listOffsets answers ListOffsets (L-1 to L-8). Looking for times reads from
+// disk, so a long list ends when nobody waits for it any more.
+func (b *Broker) listOffsets(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.ListOffsetsRequest)
 	response := request.ResponseKind().(*kmsg.ListOffsetsResponse)
-	times := map[topicPartition]int{}
-	for i := range request.Topics {
-		for j := range request.Topics[i].Partitions {
-			times[topicPartition{request.Topics[i].Topic, request.Topics[i].Partitions[j].Partition}]++
-		}
+	var unfit error
+	if request.IsolationLevel != readUncommitted && request.IsolationLevel != readCommitted {
+		unfit = kerr.New(kerr.UnknownServerError, "isolation level %d is unknown", request.IsolationLevel)
 	}
-	for i := range request.Topics {
-		topic := &request.Topics[i]
-		outTopic := kmsg.NewListOffsetsResponseTopic()
-		outTopic.Topic = topic.Topic
-		for j := range topic.Partitions {
-			in := &topic.Partitions[j]
-			out := kmsg.NewListOffsetsResponseTopicPartition()
-			out.Partition = in.Partition
-			err := error(kerr.New(kerr.InvalidRequest, "the partition occurs more than once"))
-			var found log.Found
-			if times[topicPartition{topic.Topic, in.Partition}] == 1 {
-				found, err = b.listOffset(c.Version, topic.Topic, in)
+	topics := gather(len(request.Topics),
+		func(t int) topicKey { return topicKey{name: request.Topics[t].Topic} },
+		func(t int) int { return len(request.Topics[t].Partitions) },
+		func(t, p int) int32 { return request.Topics[t].Partitions[p].Partition })
+	for _, topic := range topics {
+		out := kmsg.NewListOffsetsResponseTopic()
+		out.Topic = request.Topics[topic.topic].Topic
+		for _, p := range topic.partitions {
+			if ctx.Err() != nil {
+				break
 			}
-			if err != nil {
-				out.ErrorCode = kerr.Of(err).Int16()
-				found = log.Found{Offset: -1, Time: -1}
+			found, err := nowhere, unfit
+			switch {
+			case p.times > 1:
+				err = kerr.New(kerr.InvalidRequest, "the partition occurs more than once")
+			case err == nil:
+				found, err = b.listOffset(c.Version, out.Topic, &request.Topics[p.topic].Partitions[p.partition])
 			}
-			out.Offset, out.Timestamp = int64(found.Offset), int64(found.Time)
-			if found.Offset >= 0 {
-				out.LeaderEpoch = log.LeaderEpoch
-			}
-			outTopic.Partitions = append(outTopic.Partitions, out)
+			out.Partitions = append(out.Partitions, listedOffset(p.index, found, err))
 		}
-		response.Topics = append(response.Topics, outTopic)
+		response.Topics = append(response.Topics, out)
 	}
 	return protocol.Answer(response)
 }
+
+func listedOffset(index int32, found log.Found, err error) kmsg.ListOffsetsResponseTopicPartition {
+	out := kmsg.NewListOffsetsResponseTopicPartition()
+	out.Partition = index
+	if err != nil {
+		out.ErrorCode = kerr.Of(err).Int16()
+		found = nowhere
+	}
+	out.Offset, out.Timestamp = int64(found.Offset), int64(found.Time)
+	if found.Offset >= 0 {
+		out.LeaderEpoch = log.LeaderEpoch
+	}
+	return out
+}
+
+// nowhere is what is found where there is nothing.
+var nowhere = log.Found{Offset: -1, Time: -1}
 
 func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsRequestTopicPartition) (log.Found, error) {
 	p, err := b.partitionOf(topic, in.Partition)
@@ -102,7 +112,6 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 	if !ok {
 		return log.Found{}, kerr.New(kerr.UnknownTopicOrPartition, "")
 	}
-	none := log.Found{Offset: -1, Time: -1}
 	switch in.Timestamp {
 	case latestOffset:
 		return log.Found{Offset: end, Time: -1}, nil
@@ -110,7 +119,11 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 		return log.Found{Offset: start, Time: -1}, nil
 	case maxTimestampOffset:
 		if version >= 7 {
-			return b.log.MaxTime(p)
+			found, err := b.log.MaxTime(p)
+			if err == nil && found.Offset < 0 && start < end {
+				found.Offset = start // no record has a time, so that the first has the largest
+			}
+			return found, err
 		}
 	case earliestLocalOffset:
 		if version >= 8 {
@@ -118,11 +131,11 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 		}
 	case latestTieredOffset:
 		if version >= 9 {
-			return none, nil // nothing is tiered
+			return nowhere, nil // nothing is tiered
 		}
 	case earliestUploadOffset:
 		if version >= 11 {
-			return none, nil
+			return nowhere, nil
 		}
 	default:
 		if in.Timestamp >= 0 {
@@ -152,8 +165,8 @@ func (b *Broker) offsetForLeaderEpoch(_ context.Context, c *protocol.Call) proto
 			}
 			if err != nil {
 				out.ErrorCode = kerr.Of(err).Int16()
-			} else if _, end, ok := b.log.Bounds(p); ok && in.LeaderEpoch == log.LeaderEpoch {
-				out.LeaderEpoch, out.EndOffset = log.LeaderEpoch, int64(end)
+			} else if start, end, ok := b.log.Bounds(p); ok {
+				out.LeaderEpoch, out.EndOffset = endOfEpoch(in.LeaderEpoch, start, end)
 			}
 			outTopic.Partitions = append(outTopic.Partitions, out)
 		}
@@ -162,56 +175,104 @@ func (b *Broker) offsetForLeaderEpoch(_ context.Context, c *protocol.Call) proto
 	return protocol.Answer(response)
 }
 
-// deleteRecords answers DeleteRecords (L-11).
-func (b *Broker) deleteRecords(_ context.Context, c *protocol.Call) protocol.Pending {
+// endOfEpoch returns the newest leader epoch that is not newer than the one
+// asked for, and where it ends. There was one epoch only. Of one before it Kafka
+// says that it ended where the first began; that -1 is none, and one to come,
+// has no end.
+func endOfEpoch(asked int32, start, end entry.Offset) (epoch int32, at int64) {
+	switch {
+	case asked == log.LeaderEpoch:
+		return log.LeaderEpoch, int64(end)
+	case asked < log.LeaderEpoch && asked != -1:
+		return asked, int64(start)
+	}
+	return -1, -1
+}
+
+// deleteRecords answers DeleteRecords (L-11). All starts move by one entry.
+func (b *Broker) deleteRecords(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.DeleteRecordsRequest)
 	response := request.ResponseKind().(*kmsg.DeleteRecordsResponse)
-	for i := range request.Topics {
-		topic := &request.Topics[i]
-		outTopic := kmsg.NewDeleteRecordsResponseTopic()
-		outTopic.Topic = topic.Topic
-		for _, in := range topic.Partitions {
-			out := kmsg.NewDeleteRecordsResponseTopicPartition()
-			out.Partition, out.LowWatermark = in.Partition, -1
-			low, err := b.deleteBefore(topic.Topic, in.Partition, entry.Offset(in.Offset))
-			if err != nil {
+	topics := gather(len(request.Topics),
+		func(t int) topicKey { return topicKey{name: request.Topics[t].Topic} },
+		func(t int) int { return len(request.Topics[t].Partitions) },
+		func(t, p int) int32 { return request.Topics[t].Partitions[p].Partition })
+	var moves []apply.LogStart
+	var moved []*kmsg.DeleteRecordsResponseTopicPartition
+	response.Topics = make([]kmsg.DeleteRecordsResponseTopic, len(topics))
+	for i, topic := range topics {
+		response.Topics[i].Topic = request.Topics[topic.topic].Topic
+		response.Topics[i].Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(topic.partitions))
+		for j, p := range topic.partitions {
+			out := &response.Topics[i].Partitions[j]
+			out.Partition, out.LowWatermark = p.index, -1
+			move, start, err := b.planTrim(response.Topics[i].Topic, p.index, entry.Offset(request.Topics[p.topic].Partitions[p.partition].Offset))
+			switch {
+			case err != nil:
 				out.ErrorCode = kerr.Of(err).Int16()
-			} else {
-				out.LowWatermark = int64(low)
+			case move.Offset <= start:
+				out.LowWatermark = int64(start) // there already
+			default:
+				moves, moved = append(moves, move), append(moved, out)
 			}
-			outTopic.Partitions = append(outTopic.Partitions, out)
 		}
-		response.Topics = append(response.Topics, outTopic)
 	}
+	b.moveStarts(ctx, request.TimeoutMillis, moves, moved)
 	return protocol.Answer(response)
 }
 
-func (b *Broker) deleteBefore(name string, index int32, before entry.Offset) (entry.Offset, error) {
+// movesAtOnce is how many log starts one entry moves.
+const movesAtOnce = 10_000
+
+// moveStarts moves log starts forward and answers with where they are then.
+func (b *Broker) moveStarts(ctx context.Context, timeoutMs int32, moves []apply.LogStart, answers []*kmsg.DeleteRecordsResponseTopicPartition) {
+	var commands []*command
+	for some := range slices.Chunk(moves, movesAtOnce) {
+		commands = append(commands, &command{kind: entry.TypeLogStart, payload: apply.EncodeLogStarts(some)})
+	}
+	b.do(ctx, timeoutMs, commands)
+	for i, out := range answers {
+		if err := commands[i/movesAtOnce].err; err != nil {
+			out.ErrorCode = kerr.Of(err).Int16()
+			continue
+		}
+		start, _, ok := b.log.Bounds(moves[i].Partition)
+		if !ok {
+			out.ErrorCode = kerr.UnknownTopicOrPartition.Int16()
+			continue
+		}
+		out.LowWatermark = int64(start)
+	}
+	if len(moves) > 0 {
+		b.log.Kick() // there may be files to free
+	}
+}
+
+// planTrim checks what a client wants deleted, and returns also where the
+// partition starts.
+func (b *Broker) planTrim(name string, index int32, before entry.Offset) (move apply.LogStart, start entry.Offset, err error) {
 	p, err := b.partitionOf(name, index)
 	if err != nil {
-		return -1, err
+		return move, -1, err
 	}
 	topic := b.catalog.Topic(name)
 	switch {
 	case topic == nil:
-		return -1, kerr.New(kerr.UnknownTopicOrPartition, "")
+		return move, -1, kerr.New(kerr.UnknownTopicOrPartition, "")
 	case topic.Internal():
-		return -1, kerr.New(kerr.InvalidTopic, "topic %q belongs to the broker", name)
+		return move, -1, kerr.New(kerr.InvalidTopic, "topic %q belongs to the broker", name)
 	case !topic.Config().Cleanup.Delete():
-		return -1, kerr.New(kerr.PolicyViolation, "cleanup.policy of topic %q does not have delete", name)
+		return move, -1, kerr.New(kerr.PolicyViolation, "cleanup.policy of topic %q does not have delete", name)
 	}
 	start, end, ok := b.log.Bounds(p)
 	if !ok {
-		return -1, kerr.New(kerr.UnknownTopicOrPartition, "")
+		return move, -1, kerr.New(kerr.UnknownTopicOrPartition, "")
 	}
 	if before == -1 {
 		before = end
 	}
 	if before < 0 || before > end {
-		return -1, kerr.New(kerr.OffsetOutOfRange, "offset %d is not within 0 and %d", before, end)
+		return move, -1, kerr.New(kerr.OffsetOutOfRange, "offset %d is not within 0 and %d", before, end)
 	}
-	if before <= start {
-		return start, nil
-	}
-	return b.log.DeleteRecords(p, before)
+	return apply.LogStart{Partition: p, Offset: before}, start, nil
 }

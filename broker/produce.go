@@ -146,6 +146,7 @@ func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.Produ
 	rules := batch.Rules{
 		ProduceVersion: version,
 		MaxBytes:       int(c.MaxMessageBytes),
+		MaxRecordBytes: int(c.MaxDecompressedBytes),
 		Now:            now,
 		LogAppendTime:  c.Timestamp == config.LogAppendTime,
 		BeforeMaxMs:    c.TimestampBeforeMaxMs,

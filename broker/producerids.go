@@ -13,11 +13,11 @@ import (
 // initProducerID answers InitProducerId for idempotent producers (T-2, I-11): a
 // new id with epoch 0. Transactional ids are refused as the version of Kafka
 // before transactions would.
-func (b *Broker) initProducerID(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) initProducerID(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.InitProducerIDRequest)
 	response := request.ResponseKind().(*kmsg.InitProducerIDResponse)
 	response.ProducerID, response.ProducerEpoch = -1, -1
-	id, err := b.newProducerID(request)
+	id, err := b.newProducerID(ctx, request)
 	if err != nil {
 		response.ErrorCode = kerr.Of(err).Int16()
 	} else {
@@ -26,7 +26,7 @@ func (b *Broker) initProducerID(_ context.Context, c *protocol.Call) protocol.Pe
 	return protocol.Answer(response)
 }
 
-func (b *Broker) newProducerID(request *kmsg.InitProducerIDRequest) (int64, error) {
+func (b *Broker) newProducerID(ctx context.Context, request *kmsg.InitProducerIDRequest) (int64, error) {
 	if request.TransactionalID != nil {
 		if *request.TransactionalID == "" {
 			return -1, kerr.New(kerr.InvalidRequest, "the transactional id is empty")
@@ -36,7 +36,7 @@ func (b *Broker) newProducerID(request *kmsg.InitProducerIDRequest) (int64, erro
 	if (request.ProducerID < 0) != (request.ProducerEpoch < 0) {
 		return -1, kerr.New(kerr.InvalidRequest, "producer id and epoch must be given both or neither")
 	}
-	result, err := b.doOne(entry.TypeAllocateProducerID, nil)
+	result, err := b.doOne(ctx, entry.TypeAllocateProducerID, nil)
 	if err != nil {
 		return -1, err
 	}

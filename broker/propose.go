@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluicemq/sluice/log"
@@ -19,10 +20,15 @@ type command struct {
 // patience is how long handlers wait for entries of requests that name no time.
 const patience = 30 * time.Second
 
-// do proposes the commands, in order, and waits until all are applied or the
-// time is up; then those that are not yet applied get REQUEST_TIMED_OUT, and
-// may still come into effect. It fills in their results.
-func (b *Broker) do(timeoutMs int32, commands []*command) {
+// do proposes the commands, in order, and waits until all are applied, or the
+// time is up, or ctx ends, as it does when the client is gone and when the
+// broker has waited for its answers long enough. Those that are not applied by
+// then get REQUEST_TIMED_OUT, and may still come into effect. It fills in their
+// results.
+func (b *Broker) do(ctx context.Context, timeoutMs int32, commands []*command) {
+	if len(commands) == 0 {
+		return
+	}
 	timeout := patience
 	if timeoutMs > 0 {
 		timeout = time.Duration(timeoutMs) * time.Millisecond
@@ -44,14 +50,16 @@ func (b *Broker) do(timeoutMs int32, commands []*command) {
 			commands[a.index].result, commands[a.index].err = a.result, log.Refusal(a.result.Err)
 		case <-timer.C:
 			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
 // doOne proposes one entry and waits for its result.
-func (b *Broker) doOne(kind entry.Type, payload []byte) (entry.Result, error) {
+func (b *Broker) doOne(ctx context.Context, kind entry.Type, payload []byte) (entry.Result, error) {
 	c := command{kind: kind, payload: payload}
-	b.do(0, []*command{&c})
+	b.do(ctx, 0, []*command{&c})
 	return c.result, c.err
 }
 

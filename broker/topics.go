@@ -12,7 +12,7 @@ import (
 )
 
 // createTopics answers CreateTopics.
-func (b *Broker) createTopics(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) createTopics(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.CreateTopicsRequest)
 	response := request.ResponseKind().(*kmsg.CreateTopicsResponse)
 	wanted := make([]catalog.NewTopic, len(request.Topics))
@@ -28,7 +28,7 @@ func (b *Broker) createTopics(_ context.Context, c *protocol.Call) protocol.Pend
 			proposed = append(proposed, commands[i])
 		}
 	}
-	b.do(request.TimeoutMillis, proposed)
+	b.do(ctx, request.TimeoutMillis, proposed)
 	answered := make(map[string]bool, len(wanted))
 	for i := range wanted {
 		if answered[wanted[i].Name] {
@@ -42,11 +42,10 @@ func (b *Broker) createTopics(_ context.Context, c *protocol.Call) protocol.Pend
 			message := kerr.Message(err)
 			out.ErrorMessage = &message
 			out.NumPartitions, out.ReplicationFactor = -1, -1
+			out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		} else {
 			out.NumPartitions, out.ReplicationFactor = plans[i].Partitions, plans[i].ReplicationFactor
-			if !request.ValidateOnly {
-				out.TopicID = wanted[i].ID
-			}
+			out.TopicID = wanted[i].ID // as in Kafka also where it was only validated
 			out.Configs = createdConfigs(b.catalog.DescribeNew(plans[i].Overrides))
 		}
 		response.Topics = append(response.Topics, out)
@@ -68,30 +67,26 @@ func newTopic(in *kmsg.CreateTopicsRequestTopic) catalog.NewTopic {
 // deletion is one topic of a DeleteTopics request on its way.
 type deletion struct {
 	command
-	name *string
+	name *string // as told
 	id   [16]byte
 }
 
 // deleteTopics answers DeleteTopics, by name and from version 6 on also
 // by id.
-func (b *Broker) deleteTopics(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) deleteTopics(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.DeleteTopicsRequest)
 	response := request.ResponseKind().(*kmsg.DeleteTopicsResponse)
-	var deletions []*deletion
 	for i := range request.TopicNames {
-		deletions = append(deletions, b.planDeletion(&request.TopicNames[i], [16]byte{}))
+		request.Topics = append(request.Topics, kmsg.DeleteTopicsRequestTopic{Topic: &request.TopicNames[i]})
 	}
-	for i := range request.Topics {
-		deletions = append(deletions, b.planDeletion(request.Topics[i].Topic, request.Topics[i].TopicID))
-	}
-	refuseTwice(deletions)
+	deletions := b.planDeletions(request.Topics)
 	var proposed []*command
 	for _, d := range deletions {
 		if d.err == nil {
 			proposed = append(proposed, &d.command)
 		}
 	}
-	b.do(request.TimeoutMillis, proposed)
+	b.do(ctx, request.TimeoutMillis, proposed)
 	for _, d := range deletions {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = d.name, d.id
@@ -104,21 +99,60 @@ func (b *Broker) deleteTopics(_ context.Context, c *protocol.Call) protocol.Pend
 		}
 		response.Topics = append(response.Topics, out)
 	}
-	b.log.Kick()
+	if len(proposed) > 0 {
+		b.log.Kick() // there may be files to free
+	}
 	return protocol.Answer(response)
 }
 
-func (b *Broker) planDeletion(name *string, id [16]byte) *deletion {
+// planDeletions plans for each topic that is named. One that is named more than
+// once, be it by name and by id, is refused, with one answer that shows what it
+// was named by.
+func (b *Broker) planDeletions(topics []kmsg.DeleteTopicsRequestTopic) []*deletion {
+	var deletions []*deletion
+	named := make(map[topicKey]*deletion)       // as in the request
+	found := make(map[*catalog.Topic]*deletion) // those that exist
+	for i := range topics {
+		name, id := topics[i].Topic, topics[i].TopicID
+		key := topicKey{id: id}
+		if name != nil {
+			key.name = *name
+		}
+		if d := named[key]; d != nil {
+			d.refuseTwice()
+			d.name, d.id = name, id
+			continue
+		}
+		d, topic := b.planDeletion(name, id)
+		named[key] = d
+		if topic != nil {
+			if other := found[topic]; other != nil {
+				other.refuseTwice()
+				continue
+			}
+			found[topic] = d
+		}
+		deletions = append(deletions, d)
+	}
+	return deletions
+}
+
+func (d *deletion) refuseTwice() {
+	d.err = kerr.New(kerr.InvalidRequest, "the topic occurs more than once in the request")
+}
+
+// planDeletion plans for one topic, and returns it if it exists.
+func (b *Broker) planDeletion(name *string, id [16]byte) (*deletion, *catalog.Topic) {
 	d := &deletion{command: command{kind: entry.TypeDeleteTopic}, name: name, id: id}
 	var topic *catalog.Topic
 	switch byID := id != [16]byte{}; {
 	case byID == (name != nil):
 		d.err = kerr.New(kerr.InvalidRequest, "a topic must be given by its name or by its id")
-		return d
+		return d, nil
 	case byID:
 		if topic = b.catalog.TopicByID(id); topic == nil {
 			d.err = kerr.New(kerr.UnknownTopicID, "")
-			return d
+			return d, nil
 		}
 	default:
 		topic = b.catalog.Topic(*name)
@@ -129,24 +163,11 @@ func (b *Broker) planDeletion(name *string, id [16]byte) *deletion {
 		found := topic.Name()
 		d.name, d.id = &found, topic.ID()
 	}
-	return d
-}
-
-// refuseTwice refuses topics that a request names more than once.
-func refuseTwice(deletions []*deletion) {
-	times := map[[16]byte]int{}
-	for _, d := range deletions {
-		times[d.id]++
-	}
-	for _, d := range deletions {
-		if d.err == nil && times[d.id] > 1 {
-			d.err = kerr.New(kerr.InvalidRequest, "the topic occurs more than once in the request")
-		}
-	}
+	return d, topic
 }
 
 // createPartitions answers CreatePartitions.
-func (b *Broker) createPartitions(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) createPartitions(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.CreatePartitionsRequest)
 	response := request.ResponseKind().(*kmsg.CreatePartitionsResponse)
 	wanted := make([]catalog.MorePartitions, len(request.Topics))
@@ -166,7 +187,7 @@ func (b *Broker) createPartitions(_ context.Context, c *protocol.Call) protocol.
 			proposed = append(proposed, commands[i])
 		}
 	}
-	b.do(request.TimeoutMillis, proposed)
+	b.do(ctx, request.TimeoutMillis, proposed)
 	answered := make(map[string]bool, len(wanted))
 	for i := range wanted {
 		if answered[wanted[i].Name] {
@@ -176,8 +197,11 @@ func (b *Broker) createPartitions(_ context.Context, c *protocol.Call) protocol.
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = wanted[i].Name
 		if err := commands[i].err; err != nil {
-			message := kerr.Message(err)
-			out.ErrorCode, out.ErrorMessage = kerr.Of(err).Int16(), &message
+			code, message := kerr.Of(err), kerr.Message(err)
+			out.ErrorCode = code.Int16()
+			if code != kerr.UnknownTopicOrPartition {
+				out.ErrorMessage = &message
+			}
 		}
 		response.Topics = append(response.Topics, out)
 	}

@@ -178,7 +178,7 @@ func TestBrokerConfigsAreRefused(t *testing.T) {
 		wantCode(t, n.alter(catalog.ResourceBroker, name, unset("num.partitions")), kerr.InvalidRequest)
 		wantCode(t, n.alter(catalog.ResourceBroker, name, set("log.segment.bytes", "1073741824")), kerr.InvalidRequest)
 		wantCode(t, n.alter(catalog.ResourceBroker, name, set("colour", "red")), kerr.InvalidConfig)
-		wantCode(t, n.alter(catalog.ResourceBroker, name, set("log.retention.ms", "-2")), kerr.InvalidConfig)
+		wantCode(t, n.alter(catalog.ResourceBroker, name, set("log.retention.ms", "-2")), kerr.InvalidRequest)
 		wantCode(t, n.alter(catalog.ResourceBroker, name, set("log.cleaner.max.compaction.lag.ms", "1"), set("log.cleaner.min.compaction.lag.ms", "2")), kerr.InvalidRequest)
 	}
 }

@@ -193,15 +193,18 @@ func checkReplicas(broker *config.Broker, partition int32, replicas []int32) err
 	return nil
 }
 
-// checkConfigs returns the configs of a topic to be made.
+// checkConfigs returns the configs of a topic to be made. Of one that is given
+// twice the last value counts, as in Kafka.
 func checkConfigs(broker *config.Broker, configs []Config) (config.Overrides, error) {
-	settings := make([]config.Setting, 0, len(configs))
-	seen := make(map[string]bool, len(configs))
-	for _, given := range configs {
-		if seen[given.Name] {
-			return nil, kerr.New(kerr.InvalidConfig, "%s: is given twice", given.Name)
+	last := make(map[string]int, len(configs))
+	for i, given := range configs {
+		last[given.Name] = i
+	}
+	settings := make([]config.Setting, 0, len(last))
+	for i, given := range configs {
+		if last[given.Name] != i {
+			continue
 		}
-		seen[given.Name] = true
 		if given.Value == nil {
 			return nil, kerr.New(kerr.InvalidConfig, "%s: the value is null", given.Name)
 		}

@@ -45,7 +45,6 @@ func TestCreateIsRefusedWithKafkasCode(t *testing.T) {
 		"bad config":               {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"retention.ms", "-2"})}, kerr.InvalidConfig},
 		"remote storage":           {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"remote.storage.enable", "true"})}, kerr.InvalidConfig},
 		"huge config":              {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"cleanup.policy", strings.Repeat("delete,", 10000)})}, kerr.InvalidConfig},
-		"config given twice":       {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"retention.ms", "1", "retention.ms", "2"})}, kerr.InvalidConfig},
 		"configs that contradict":  {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"min.compaction.lag.ms", "9", "max.compaction.lag.ms", "8"})}, kerr.InvalidConfig},
 		"more in-sync than nodes":  {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"min.insync.replicas", "2"})}, kerr.None},
 		"what Streams sets":        {catalog.NewTopic{Name: "x", Partitions: 1, ReplicationFactor: 1, Configs: pairs([]string{"cleanup.policy", "compact,delete", "segment.bytes", "52428800", "message.timestamp.type", "CreateTime", "retention.ms", "86400000"})}, kerr.None},
@@ -348,5 +347,18 @@ func TestTopicsAreListedByNameFromACursor(t *testing.T) {
 	}
 	if got := strings.Join(names(n.Catalog, ""), " "); got != "new.C new.a new.b new.c.x new.d" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestOfAConfigGivenTwiceTheLastValueCounts(t *testing.T) {
+	n := newNode(t)
+	topic := catalog.NewTopic{Name: "x", ID: n.id(), Partitions: 1, ReplicationFactor: 1,
+		Configs: pairs([]string{"retention.ms", "soon", "cleanup.policy", "compact", "retention.ms", "2"})}
+	plan := n.PlanCreate([]catalog.NewTopic{topic})[0]
+	if plan.Err != nil {
+		t.Fatal(plan.Err)
+	}
+	if value, _ := plan.Overrides.Get("retention.ms"); value != "2" || len(plan.Overrides) != 2 {
+		t.Errorf("%v", plan.Overrides)
 	}
 }

@@ -142,8 +142,11 @@ func (c *Catalog) planAlterBroker(a Alter, replace bool) (AlterPlan, error) {
 		return AlterPlan{}, err
 	}
 	for _, ch := range a.Changes {
-		// Kafka answers INVALID_REQUEST here, not INVALID_CONFIG.
-		if k := config.BrokerKey(ch.Name); k != nil && k.Update != config.Dynamic {
+		k := config.BrokerKey(ch.Name)
+		if k == nil && (replace || ch.Kind != config.OpDelete) {
+			return AlterPlan{}, kerr.New(kerr.InvalidConfig, "%v", config.UnknownBrokerSetting(ch.Name))
+		}
+		if k != nil && k.Update != config.Dynamic {
 			return AlterPlan{}, kerr.New(kerr.InvalidRequest, "%s: can only be set in the broker's configuration file, at its start", ch.Name)
 		}
 	}
@@ -156,17 +159,23 @@ func (c *Catalog) planAlterBroker(a Alter, replace bool) (AlterPlan, error) {
 	}
 	ops, err := makeOps(a.Changes, replace, config.BrokerKey, config.UnknownBrokerSetting, effective)
 	if err != nil {
-		return AlterPlan{}, err
+		return AlterPlan{}, badForBroker(err)
 	}
 	overrides := altered((*c.dynamic.Load())[a.Name], replace, ops)
 	if err := checkLists(overrides, ops, config.BrokerKey); err != nil {
-		return AlterPlan{}, err
+		return AlterPlan{}, badForBroker(err)
 	}
 	if err := c.withDynamic(a.Name, overrides).CheckTopic(nil); err != nil {
 		return AlterPlan{}, kerr.New(kerr.InvalidRequest, "%v", err)
 	}
 	payload := AlterConfigs{Resource: ResourceBroker, Name: a.Name, Replace: replace, Ops: ops}
 	return AlterPlan{Payload: payload.Append(nil), Overrides: overrides}, nil
+}
+
+// badForBroker gives the refusal of a value the code that Kafka has for it in
+// configs of brokers, which is not that for topics.
+func badForBroker(err error) error {
+	return kerr.New(kerr.InvalidRequest, "%s", kerr.Message(err))
 }
 
 // withDynamic returns the broker's settings as they would be.

@@ -38,7 +38,7 @@ func TestDefaultsAreKafkas(t *testing.T) {
 	b := mustBroker(t)
 	topic := *b.TopicDefaults
 	want := Topic{
-		MaxMessageBytes: 1048588, RetentionMs: 604800000, RetentionBytes: -1, Cleanup: CleanupDelete, Timestamp: CreateTime,
+		MaxMessageBytes: 1048588, MaxDecompressedBytes: 2147483639, RetentionMs: 604800000, RetentionBytes: -1, Cleanup: CleanupDelete, Timestamp: CreateTime,
 		TimestampBeforeMaxMs: 9223372036854775807, TimestampAfterMaxMs: 3600000, Compression: AsProduced,
 		GzipLevel: -1, LZ4Level: 9, ZstdLevel: 3, MinInsyncReplicas: 1, DeleteRetentionMs: 86400000,
 		MaxCompactionLagMs: 9223372036854775807,
@@ -96,7 +96,7 @@ func TestBrokerNamesOfTopicSettings(t *testing.T) {
 		"log.message.timestamp.before.max.ms": "7", "log.message.timestamp.after.max.ms": "8", "compression.type": "zstd",
 		"compression.gzip.level": "1", "compression.lz4.level": "2", "compression.zstd.level": "4", "min.insync.replicas": "9",
 		"log.cleaner.delete.retention.ms": "10", "log.cleaner.min.compaction.lag.ms": "11", "log.cleaner.max.compaction.lag.ms": "12",
-		"log.retention.ms": "13",
+		"log.retention.ms": "13", "max.decompressed.message.bytes": "14",
 	}
 	b, err := NewBroker(values)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestBrokerNamesOfTopicSettings(t *testing.T) {
 	want := Topic{
 		MaxMessageBytes: 6, RetentionMs: 13, RetentionBytes: 5, Cleanup: CleanupCompact | CleanupDelete, Timestamp: LogAppendTime,
 		TimestampBeforeMaxMs: 7, TimestampAfterMaxMs: 8, Compression: Zstd, GzipLevel: 1, LZ4Level: 2, ZstdLevel: 4,
-		MinInsyncReplicas: 9, DeleteRetentionMs: 10, MinCompactionLagMs: 11, MaxCompactionLagMs: 12,
+		MinInsyncReplicas: 9, DeleteRetentionMs: 10, MinCompactionLagMs: 11, MaxCompactionLagMs: 12, MaxDecompressedBytes: 14,
 	}
 	if *b.TopicDefaults != want {
 		t.Errorf("got %+v, want %+v", *b.TopicDefaults, want)

@@ -6,6 +6,7 @@ import "fmt"
 // broker's values for the rest. It is immutable.
 type Topic struct {
 	MaxMessageBytes      int32 // a whole batch, as sent
+	MaxDecompressedBytes int32 // a record of a compressed batch
 	RetentionMs          int64 // -1: no limit
 	RetentionBytes       int64 // per partition; -1: no limit
 	Cleanup              CleanupPolicy

@@ -62,6 +62,13 @@ func topicKeys() []*Key {
 				"A larger one is refused with MESSAGE_TOO_LARGE.",
 		},
 		{
+			Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", check: int32From(1),
+			Synonyms: as("max.decompressed.message.bytes"),
+			topic:    func(t *Topic) any { return &t.MaxDecompressedBytes },
+			Doc: "The largest record, in bytes, that a compressed batch may hold. A batch with a larger one is refused with " +
+				"INVALID_RECORD. Apart from that no batch may decompress to more than 128 MiB.",
+		},
+		{
 			Name: "message.timestamp.type", Type: String, Default: "CreateTime", check: oneOf("CreateTime", "LogAppendTime"),
 			Synonyms: as("log.message.timestamp.type"),
 			topic:    func(t *Topic) any { return &t.Timestamp },
@@ -224,11 +231,18 @@ func topicKeys() []*Key {
 		},
 		{
 			Name: "remote.copy.lag.ms", Type: Long, Default: "0", check: int64From(-1), Effect: Inert,
-			Doc: "How long data waits before it is copied to remote storage, in milliseconds.",
+			Synonyms: as("log.remote.copy.lag.ms"),
+			Doc:      "How long data waits before it is copied to remote storage, in milliseconds.",
 		},
 		{
 			Name: "remote.copy.lag.bytes", Type: Long, Default: "-1", check: int64From(-1), Effect: Inert,
-			Doc: "How many bytes wait before they are copied to remote storage.",
+			Synonyms: as("log.remote.copy.lag.bytes"),
+			Doc:      "How many bytes wait before they are copied to remote storage.",
+		},
+		{
+			Name: "errors.deadletterqueue.group.enable", Type: Boolean, Default: "false",
+			check: onlyFalse("there are no dead-letter queues of share groups"), Effect: Inert,
+			Doc: "Whether share groups may write to the topic what they could not process.",
 		},
 	}
 }

@@ -27,6 +27,7 @@ const (
 	faultRest
 	faultOrder
 	faultTrailing
+	faultSize
 )
 
 var faultTexts = [...]string{
@@ -41,6 +42,7 @@ var faultTexts = [...]string{
 	faultHeaderValue: "has a header value that does not fit into it",
 	faultRest:        "is shorter than its length says",
 	faultOrder:       "has an offset that does not follow the record before it, or lies past the last one of the batch",
+	faultSize:        "is larger than max.decompressed.message.bytes allows",
 	faultTrailing:    "is followed by bytes that belong to no record",
 }
 

@@ -12,6 +12,9 @@ type Rules struct {
 	ProduceVersion int16
 	// MaxBytes is max.message.bytes: the batch's size as it was received.
 	MaxBytes int
+	// MaxRecordBytes is max.decompressed.message.bytes: the size of a record, without
+	// the length before it, in a batch that is compressed. 0 is for no limit.
+	MaxRecordBytes int
 	// Now is the current time in milliseconds.
 	Now int64
 	// LogAppendTime is message.timestamp.type.

@@ -134,7 +134,9 @@ func (c *Codecs) walk(h Header, rules *Rules) (Summary, error) {
 		claimed = stamped(h, rules)
 		bad     *RecordsError
 	)
+	limited := buf != nil && rules.MaxRecordBytes > 0 && rules.MaxRecordBytes < len(records)
 	for {
+		front := w.rest
 		ok, f := w.next()
 		if ok && w.record.OffsetDelta != w.seen-1 {
 			w.seen, ok, f = w.seen-1, false, faultOrder
@@ -144,6 +146,11 @@ func (c *Codecs) walk(h Header, rules *Rules) (Summary, error) {
 		}
 		if !ok {
 			break
+		}
+		if limited {
+			if length, _ := varint32(front, 0); length > rules.MaxRecordBytes {
+				return Summary{}, recordFault(w.seen-1, faultSize)
+			}
 		}
 		timestamp := w.record.Timestamp
 		if timestamp > sum.MaxTimestamp {

@@ -152,6 +152,30 @@ func TestValidateJudgesTheSizeAsReceived(t *testing.T) {
 	}
 }
 
+func TestRecordsOfCompressedBatchesAreHeldToALimit(t *testing.T) {
+	b := func(codec batch.Codec) []byte {
+		return build(t, batch.Options{Codec: codec}, record("a", now), record(strings.Repeat("x", 1000), now))
+	}
+	records, err := newCodecs().Decompress(nil, batch.Gzip, b(batch.Gzip)[batch.HeaderSize:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, n := binary.Varint(records)
+	second, _ := binary.Varint(records[n+int(first):])
+	for _, codec := range allCodecs {
+		r := rules()
+		r.MaxRecordBytes = int(second)
+		if _, err := newCodecs().Validate(b(codec), r); err != nil {
+			t.Errorf("%s, as large as allowed: %v", codec, err)
+		}
+		r.MaxRecordBytes--
+		_, err := newCodecs().Validate(b(codec), r)
+		if refused := kerr.Of(err) == kerr.InvalidRecord && strings.Contains(kerr.Message(err), "record 1"); refused != (codec != batch.None) {
+			t.Errorf("%s, larger: %v", codec, err)
+		}
+	}
+}
+
 // Each case is the bytes of a single record. All codecs must refuse it alike.
 func TestValidateRefusesMalformedRecords(t *testing.T) {
 	long := bytes.Repeat([]byte{0x80}, 4)

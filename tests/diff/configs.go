@@ -335,7 +335,10 @@ func incrementalAlterConfigsCases() []Case {
 		}),
 		c("group", func(s *Script) {
 			group := s.Name("-group")
-			s.Do("set", incremental(kindGroup, group, "consumer.session.timeout.ms", set, "50000"))
+			resp, ok := s.Do("set", incremental(kindGroup, group, "consumer.session.timeout.ms", set, "50000")).(*kmsg.IncrementalAlterConfigsResponse)
+			if !ok || len(resp.Resources) != 1 || resp.Resources[0].ErrorCode != 0 {
+				return // nothing to wait for
+			}
 			s.eventually("the config shows", func() bool {
 				resp := s.prepare(4, describe(kindGroup, group, "consumer.session.timeout.ms")).(*kmsg.DescribeConfigsResponse)
 				return len(resp.Resources[0].Configs) == 1 && resp.Resources[0].Configs[0].Source == 8
