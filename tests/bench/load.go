@@ -37,9 +37,19 @@ func (l *load) create(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	made, err := kadm.NewClient(c).CreateTopic(ctx, int32(l.partitions), 1, nil, l.topic)
+	admin := kadm.NewClient(c)
+	// Kafka takes fewer than 10,000 partitions in a request.
+	const atOnce = 5000
+	made, err := admin.CreateTopic(ctx, int32(min(l.partitions, atOnce)), 1, nil, l.topic)
 	if err == nil {
 		err = made.Err
+	}
+	for have := atOnce; err == nil && have < l.partitions; {
+		have = min(have+atOnce, l.partitions)
+		var grown kadm.CreatePartitionsResponses
+		if grown, err = admin.UpdatePartitions(ctx, have, l.topic); err == nil {
+			err = grown.Error()
+		}
 	}
 	return err
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Dir string
 	// HeapMB is the largest Java heap in MiB; 0 means 512.
 	HeapMB int
+	// Flags are Java's; nil means those for a node that lives for minutes on few cores.
+	Flags []string
 }
 
 // Broker is a running Apache Kafka node. Its methods may be called by several goroutines at once.
@@ -103,11 +105,12 @@ func start(ctx context.Context, inst Installation, o Options) (*Broker, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	args := []string{
-		// The node lives for minutes on few cores: start fast, compile little, collect simply.
-		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", fmt.Sprintf("-Xmx%dm", heap),
-		"-cp", inst.ClassPath, "Oracle", dir,
+	args := o.Flags
+	if args == nil {
+		// Start fast, compile little, collect simply.
+		args = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 	}
+	args = append(slices.Clone(args), fmt.Sprintf("-Xmx%dm", heap), "-cp", inst.ClassPath, "Oracle", dir)
 	for _, name := range slices.Sorted(maps.Keys(o.Config)) {
 		args = append(args, name+"="+o.Config[name])
 	}
@@ -179,6 +182,9 @@ func (b *Broker) Close() error {
 	})
 	return err
 }
+
+// PID is the process id of the node.
+func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // Exited is closed when the node's process has ended, for whatever reason.
 func (b *Broker) Exited() <-chan struct{} { return b.exited }
