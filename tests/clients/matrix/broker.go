@@ -12,10 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// codecNames are the codecs of the canonical topic's partitions, in order.
+// codecNames are the codecs of the canonical topics, whose names end in them.
 var codecNames = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// canonicalCount is how many records each partition of the canonical topic has.
+// canonicalCount is how many records each canonical topic has.
 const canonicalCount = 30
 
 // broker is one of the two that are compared, with a client of the runner's own for what a scenario
@@ -38,7 +38,7 @@ func meet(ctx context.Context, name, addr, runID string) (*broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	b := &broker{name: name, addr: addr, cl: cl, adm: kadm.NewClient(cl), canonical: "canonical-" + runID}
+	b := &broker{name: name, addr: addr, cl: cl, adm: kadm.NewClient(cl), canonical: "canonical-" + runID + "-"}
 	meta, err := b.adm.BrokerMetadata(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: metadata: %w", name, err)
@@ -52,13 +52,10 @@ func meet(ctx context.Context, name, addr, runID string) (*broker, error) {
 
 func (b *broker) close() { b.cl.Close() }
 
-// writeCanonical fills the topic that every client reads: one partition for each codec, with all
-// that a record can be.
+// writeCanonical fills the topics that every client reads: one for each codec, with all that a record
+// can be.
 func (b *broker) writeCanonical(ctx context.Context) error {
 	forever := "-1"
-	if err := b.create(ctx, b.canonical, int32(len(codecNames)), map[string]*string{"retention.ms": &forever}); err != nil {
-		return err
-	}
 	for i, codec := range []kgo.CompressionCodec{
 		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
 	} {
@@ -69,10 +66,14 @@ func (b *broker) writeCanonical(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		topic := b.canonical + codecNames[i]
+		if err := b.create(ctx, topic, 1, map[string]*string{"retention.ms": &forever}); err != nil {
+			return err
+		}
 		var records []*kgo.Record
 		for n := range canonicalCount {
 			r := &kgo.Record{
-				Topic: b.canonical, Partition: int32(i), Timestamp: time.UnixMilli(fixed + int64(n*7%11)),
+				Topic: topic, Timestamp: time.UnixMilli(fixed + int64(n*7%11)),
 				Key: fmt.Appendf(nil, "key-%d", n), Value: []byte(strings.Repeat("canonical ", n*20)),
 			}
 			switch n % 5 {

@@ -31,6 +31,10 @@ type options struct {
 	parallel           int
 }
 
+// rebalanceDelay is set to 0, since some clients cannot consume without a group and would wait three
+// seconds each time.
+const rebalanceDelay = "group.initial.rebalance.delay.ms"
+
 // errDiffers says that a client got something else from the second broker.
 var errDiffers = errors.New("there are differences")
 
@@ -72,7 +76,7 @@ func matrix(ctx context.Context, o options) error {
 		return err
 	}
 
-	kafka, err := oracle.Run(ctx, oracle.Options{})
+	kafka, err := oracle.Run(ctx, oracle.Options{Config: map[string]string{rebalanceDelay: "0"}})
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func matrix(ctx context.Context, o options) error {
 func startSecond(ctx context.Context, o options) (addr, name string, stop func(), err error) {
 	switch o.against {
 	case "kafka":
-		b, err := oracle.Run(ctx, oracle.Options{})
+		b, err := oracle.Run(ctx, oracle.Options{Config: map[string]string{rebalanceDelay: "0"}})
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -125,7 +129,9 @@ func startSecond(ctx context.Context, o options) (addr, name string, stop func()
 		if err != nil {
 			return "", "", nil, err
 		}
-		s, err := server.Run(ctx, server.Options{Binary: o.binary, Dir: dir})
+		s, err := server.Run(ctx, server.Options{
+			Binary: o.binary, Dir: dir, Args: []string{"--set", rebalanceDelay + "=0"},
+		})
 		if err != nil {
 			os.RemoveAll(dir)
 			return "", "", nil, err

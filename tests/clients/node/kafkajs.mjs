@@ -8,7 +8,7 @@ const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel, Partitioners } =
 const kafka = new Kafka({
   brokers: [process.argv[2]],
   logLevel: logLevel.NOTHING,
-  retry: { initialRetryTime: 100, retries: 8 }
+  retry: { initialRetryTime: 100, retries: 5 }
 })
 const admin = kafka.admin()
 await admin.connect()
@@ -50,6 +50,7 @@ function collect (headers) {
   const out = {}
   for (const h of headers ?? []) {
     const value = decode(h.value)
+    if (value === null) throw new Unsupported()
     if (h.name in out) out[h.name] = [].concat(out[h.name], value)
     else out[h.name] = value
   }
@@ -155,6 +156,7 @@ await serve({
   consume,
   offsets,
   'delete-records': async r => {
+    await admin.fetchTopicOffsets(r.topic) // It finds no leader of a topic that it has not looked at.
     await admin.deleteTopicRecords({ topic: r.topic, partitions: [{ partition: r.partition, offset: String(r.offset) }] })
     return offsets({ ...r, at: 'earliest' })
   }

@@ -1,6 +1,7 @@
 // Drives @platformatic/kafka.
 
 import { randomUUID } from 'node:crypto'
+import zlib from 'node:zlib'
 import { Admin, Consumer, Producer } from '@platformatic/kafka'
 import { decode, encode, serve, Unsupported } from './driver.mjs'
 
@@ -9,6 +10,7 @@ const admin = new Admin(base)
 const kinds = { topic: 2, broker: 4 }
 
 async function produce (r) {
+  if (r.codec === 'zstd' && !zlib.zstdCompressSync) throw new Unsupported() // Node's own, from 22.15 on.
   const producer = new Producer({ ...base, autocreateTopics: true })
   try {
     const sent = await producer.send({
@@ -90,7 +92,7 @@ await serve({
     return { partitions: t.partitionsCount, replicas: t.partitions[0].replicas.length }
   },
   'add-partitions': r => admin.createPartitions({
-    topics: [{ name: r.topic, count: r.partitions, assignments: [] }]
+    topics: [{ name: r.topic, count: r.partitions, assignments: null }]
   }).then(() => ({})),
   configs: async r => {
     const [res] = await admin.describeConfigs({
