@@ -121,27 +121,36 @@ func Open(o Options) (*Store, error) {
 }
 
 // open opens Pebble. That happens in a goroutine of its own, which ends with
-// it, since a goroutine in which Pebble gives up does not go on (see Fatalf).
-func (s *Store) open(o Options) (err error) {
-	done := make(chan struct{})
-	err = ErrDead
+// it, since a goroutine in which Pebble gives up does not go on (see Fatalf), and
+// since Pebble waits for ever for background work that did.
+func (s *Store) open(o Options) error {
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
 	go func() {
 		defer close(done)
-		var db *pebble.DB
-		db, err = pebble.Open(o.Dir, s.pebbleOptions(o))
-		if err != nil && pebble.IsCorruptionError(err) {
-			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-		s.db = db
+		db, err := pebble.Open(o.Dir, s.pebbleOptions(o))
+		done <- opened{db, err}
 	}()
-	<-done
-	if err == ErrDead {
+	select {
+	case <-s.died:
 		return s.deadError()
-	}
-	if err == nil {
+	case r, ok := <-done:
+		if !ok {
+			return s.deadError()
+		}
+		if r.err != nil {
+			if pebble.IsCorruptionError(r.err) {
+				return fmt.Errorf("%w: %w", ErrCorrupt, r.err)
+			}
+			return r.err
+		}
+		s.db = r.db
 		close(s.opened)
+		return nil
 	}
-	return err
 }
 
 func (s *Store) pebbleOptions(o Options) *pebble.Options {
