@@ -33,7 +33,7 @@ type fetching struct {
 	response fetchwire.Response
 	encoder  fetchwire.Encoder
 	batches  log.Batches
-	held     int // bytes of the response that count as Broker.fetched
+	held     int // bytes of batches that count as Broker.fetched
 
 	// As of the last read:
 	watched []entry.Partition // those that can get records
@@ -56,7 +56,7 @@ func (b *Broker) fetch(ctx context.Context, c *protocol.Call) protocol.Pending {
 	f.broker, f.version = b, c.Version
 	f.committed = request.IsolationLevel == readCommitted
 	f.follower = max(request.ReplicaID, request.ReplicaState.ID) >= 0
-	f.maxBytes = min(int(request.MaxBytes), int(b.settings.FetchMaxBytes), b.fetchRoom())
+	f.maxBytes = min(int(request.MaxBytes), int(b.settings.FetchMaxBytes))
 	f.minBytes = min(int(request.MinBytes), f.maxBytes)
 	if request.IsolationLevel != readCommitted && request.IsolationLevel != readUncommitted {
 		return protocol.Ready(f.refuseEach(request, kerr.New(kerr.UnknownServerError, "isolation level %d is unknown", request.IsolationLevel)))
@@ -83,11 +83,18 @@ const (
 	readCommitted   = 1
 )
 
-// fetchRoom returns how many bytes of records a further response may hold, which
-// is at least one: so a batch is returned however much is on its way, and
-// everybody gets on. Clients that are slow to read cannot fill the memory.
-func (b *Broker) fetchRoom() int {
-	return int(max(1, b.settings.QueuedResponseBytes-b.fetched.Load()))
+// reserve takes room for records out of what all responses together may hold:
+// what is wanted, or what is left, but at least one byte. So a batch is returned
+// however much is on its way, and everybody gets on, but clients that are slow to
+// read cannot fill the memory. Who reserves gives back what was not used.
+func (b *Broker) reserve(wanted int) int {
+	for {
+		taken := b.fetched.Load()
+		granted := max(1, min(int64(wanted), b.settings.QueuedResponseBytes-taken))
+		if b.fetched.CompareAndSwap(taken, taken+granted) {
+			return int(granted)
+		}
+	}
 }
 
 // takePartitions copies what the request says of partitions to where the fetch
@@ -130,7 +137,7 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 	for !f.read() && f.missing == missing { // once more first: records may have come before the watch began
 		// What is not enough is not held on to: it may be large, and the wait long.
 		few := f.batches.Bytes > 0
-		f.batches.Release()
+		f.letGo()
 		select {
 		case <-waiter.Woken():
 			f.watched = waiter.Rearm(f.watched[:0])
@@ -152,7 +159,7 @@ func (f *fetching) wait(ctx context.Context, deadline time.Time) protocol.Respon
 // sent now: there is enough, or something that the client should not wait for.
 func (f *fetching) read() (enough bool) {
 	f.response.Reset()
-	f.batches.Release()
+	f.letGo()
 	f.settled, f.missing = false, 0
 	f.watched = f.watched[:0]
 	var topic *catalog.Topic
@@ -206,8 +213,7 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 		diverges, err = f.diverges(in, end)
 	}
 	if err == nil && !diverges {
-		room := f.maxBytes - f.batches.Bytes
-		_, err = f.broker.log.Read(number, in.FetchOffset, end, min(int(in.MaxBytes), room), f.batches.Bytes == 0, &f.batches)
+		err = f.readRecords(number, in, end)
 	}
 	if err != nil {
 		f.settled = true
@@ -230,6 +236,32 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 	out.Records = append(out.Records[:0], f.batches.Pieces[had:]...)
 	f.watched = append(f.watched, number)
 	return fetchsession.Answer{HighWatermark: end, LogStart: start, Records: len(out.Records) > 0}
+}
+
+// readRecords reads from one partition into f.batches, as much as the limits
+// leave.
+func (f *fetching) readRecords(number entry.Partition, in *fetchsession.Partition, end entry.Offset) error {
+	room := min(int(in.MaxBytes), f.maxBytes-f.batches.Bytes)
+	reserved := 0
+	if room > 0 && in.FetchOffset < end {
+		reserved = f.broker.reserve(room)
+		if reserved < room {
+			f.settled = true // there is no use in waiting for more
+		}
+		room = reserved
+	}
+	_, err := f.broker.log.Read(number, in.FetchOffset, end, room, f.batches.Bytes == 0, &f.batches)
+	used := f.batches.Bytes - f.held
+	f.held += used
+	f.broker.fetched.Add(int64(used - reserved))
+	return err
+}
+
+// letGo gives the records back to the log.
+func (f *fetching) letGo() {
+	f.batches.Release()
+	f.broker.fetched.Add(int64(-f.held))
+	f.held = 0
 }
 
 // noAborted is the list of aborted transactions where there are none: not nil,
@@ -305,7 +337,7 @@ func (f *fetching) answer() protocol.Response {
 
 // refuse answers with an error of the session and nothing else.
 func (f *fetching) refuse(err error) protocol.Response {
-	f.batches.Release()
+	f.letGo()
 	f.response.Reset()
 	f.response.ErrorCode = kerr.Of(err)
 	return f.encode()
@@ -328,8 +360,6 @@ func (f *fetching) refuseEach(request *kmsg.FetchRequest, err error) protocol.Re
 }
 
 func (f *fetching) encode() protocol.Response {
-	f.held = f.batches.Bytes
-	f.broker.fetched.Add(int64(f.held))
 	pieces, _, err := f.encoder.Encode(f.version, &f.response)
 	if err != nil {
 		f.free()
@@ -340,9 +370,7 @@ func (f *fetching) encode() protocol.Response {
 
 // free gives the records back to the log, and f to the next request.
 func (f *fetching) free() {
-	f.broker.fetched.Add(-int64(f.held))
-	f.held = 0
-	f.batches.Release()
+	f.letGo()
 	f.response.Reset()
 	f.encoder.Reset()
 	f.session = nil
