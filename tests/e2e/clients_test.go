@@ -72,6 +72,7 @@ func newSarama(t testing.TB, n *node.Node, version sarama.KafkaVersion, change .
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Consumer.Return.Errors = true
+	config.Consumer.MaxWaitTime = 100 * time.Millisecond
 	for _, f := range change {
 		f(config)
 	}
