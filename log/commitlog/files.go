@@ -22,6 +22,8 @@ type file struct {
 	header segment.Header
 	bytes  int64 // size of the file
 
+	ahead ahead
+
 	refs atomic.Int32
 	idle chan struct{} // closed with the last reference
 }

@@ -24,6 +24,9 @@ func (l *Log) ReadPayload(pos entry.Pos, dst []byte) error {
 		return err
 	}
 	defer f.release()
+	if from, bytes := f.ahead.next(int64(pos.At()), int64(pos.At())+segment.EntryHeaderBytes+int64(len(dst))); bytes > 0 {
+		f.WillNeed(from, bytes)
+	}
 	r, ok := l.reads.Get().(*entryRead)
 	if !ok {
 		r = new(entryRead)

@@ -137,3 +137,8 @@ func mapDescriptor(fd uintptr) ([]byte, func([]byte) error, error) {
 	}
 	return m, func(b []byte) error { mapped := mmap.MMap(b); return mapped.Unmap() }, nil
 }
+
+// willNeed gives the kernel a hint; there is nothing to do when it is not taken.
+func willNeed(fd uintptr, offset, bytes int64) {
+	_ = unix.Fadvise(int(fd), offset, bytes, unix.FADV_WILLNEED)
+}

@@ -113,6 +113,15 @@ func (f *File) SyncData() error {
 	return nil
 }
 
+// WillNeed asks the kernel to read a part of the file into memory ahead of use.
+// It is a hint, and returns without waiting for the disk.
+func (f *File) WillNeed(offset, bytes int64) {
+	if f.fd != pebblevfs.InvalidFd {
+		willNeed(f.fd, offset, bytes)
+		runtime.KeepAlive(f)
+	}
+}
+
 // Extend makes the file size bytes long where the file system can do that
 // without writing; the new part reads as zeroes and has no room on disk yet. A
 // file that is longer, or is not backed by a descriptor, stays as it is.
