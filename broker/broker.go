@@ -47,6 +47,7 @@ type Broker struct {
 	sessions   *fetchsession.Cache
 	fetches    sync.Pool    // *fetching
 	fetched    atomic.Int64 // bytes of records in responses to Fetch that are on their way
+	decoders   decoders
 	routes     *protocol.Routes
 	server     *conn.Server
 	http       *metrics.Server
@@ -68,7 +69,7 @@ type address struct {
 // Start opens the data folder and serves. When it returns without error, every
 // listener takes requests.
 func Start(settings *config.Broker, logger *zap.Logger) (_ *Broker, err error) {
-	b := &Broker{settings: settings, logger: logger}
+	b := &Broker{settings: settings, logger: logger, decoders: newDecoders()}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	if b.dataDir, err = filepath.Abs(settings.DataDir); err != nil {
 		return nil, err

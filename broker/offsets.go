@@ -119,6 +119,8 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 		return log.Found{Offset: start, Time: -1}, nil
 	case maxTimestampOffset:
 		if version >= 7 {
+			b.decoders.take() // the record is looked for within its batch
+			defer b.decoders.give()
 			found, err := b.log.MaxTime(p)
 			if err == nil && found.Offset < 0 && start < end {
 				found.Offset = start // no record has a time, so that the first has the largest
@@ -139,6 +141,8 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 		}
 	default:
 		if in.Timestamp >= 0 {
+			b.decoders.take() // the record is looked for within its batch
+			defer b.decoders.give()
 			return b.log.FindTime(p, entry.Time(in.Timestamp))
 		}
 	}

@@ -153,21 +153,9 @@ func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.Produ
 		AfterMaxMs:     c.TimestampAfterMaxMs,
 		Compacted:      c.Cleanup.Compact(),
 	}
-	summary, err := b.log.Codecs().Validate(head, &rules)
-	if err != nil {
+	if head, err = b.prepare(head, c, &rules); err != nil {
 		return err
 	}
-	if c.Compression != config.AsProduced && batch.Codec(c.Compression) != head.Codec() {
-		packed, err := b.log.Codecs().Recompress(nil, head, batch.Codec(c.Compression), int(c.CompressionLevel()))
-		if err != nil {
-			return err
-		}
-		if len(packed) > rules.MaxBytes {
-			return kerr.New(kerr.MessageTooLarge, "compressed as the topic asks, the batch has %d bytes; max.message.bytes is %d", len(packed), rules.MaxBytes)
-		}
-		head = batch.Header(packed)
-	}
-	head.Stamp(rules.LogAppendTime, summary.MaxTimestamp)
 	slot.proposal.Payload = head
 	slot.request.waiting.Add(1)
 	if err := b.log.Propose(&slot.proposal); err != nil {
@@ -175,6 +163,34 @@ func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.Produ
 		return err
 	}
 	return nil
+}
+
+// prepare validates a batch and returns it in the form that the topic asks for.
+func (b *Broker) prepare(head batch.Header, c *config.Topic, rules *batch.Rules) (batch.Header, error) {
+	wanted := head.Codec()
+	if c.Compression != config.AsProduced {
+		wanted = batch.Codec(c.Compression)
+	}
+	if head.Codec() != batch.None || wanted != batch.None {
+		b.decoders.take()
+		defer b.decoders.give()
+	}
+	summary, err := b.log.Codecs().Validate(head, rules)
+	if err != nil {
+		return nil, err
+	}
+	if wanted != head.Codec() {
+		packed, err := b.log.Codecs().Recompress(nil, head, wanted, int(c.CompressionLevel()))
+		if err != nil {
+			return nil, err
+		}
+		if len(packed) > rules.MaxBytes {
+			return nil, kerr.New(kerr.MessageTooLarge, "compressed as the topic asks, the batch has %d bytes; max.message.bytes is %d", len(packed), rules.MaxBytes)
+		}
+		head = batch.Header(packed)
+	}
+	head.Stamp(rules.LogAppendTime, summary.MaxTimestamp)
+	return head, nil
 }
 
 // Done is called by the apply loop.
