@@ -93,6 +93,10 @@ func (m *Machine) loadProducer(k, v []byte) error {
 		return fmt.Errorf("producer id %d of partition %d: %w", id.id, id.partition, err)
 	}
 	_, st := m.table.add(id)
+	if loaded.open {
+		m.table.unlink(st)
+		st.older, st.newer = none, none
+	}
 	loaded.older, loaded.newer, loaded.prev, loaded.next = st.older, st.newer, st.prev, st.next
 	*st = loaded
 	return nil

@@ -17,10 +17,16 @@ const (
 
 	producerKeyBytes = 2 + 8 + 8
 
-	valueVersion  = 1
-	valueHead     = 16
+	valueVersion  = 2
+	valueHead     = 32
+	valueHeadV1   = 16
 	batchBytes    = 20
 	maxValueBytes = valueHead + batchesKept*batchBytes
+
+	flagOpen    = 1
+	flagRewound = 2
+	flagMarked  = 4
+	allFlags    = flagOpen | flagRewound | flagMarked
 
 	metaVersion = 1
 	metaBytes   = 24
@@ -87,6 +93,13 @@ func (st *state) appendValue(dst []byte) []byte {
 	dst = le.AppendUint16(dst, uint16(st.epoch))
 	dst = le.AppendUint32(dst, uint32(st.lastSequence))
 	dst = le.AppendUint64(dst, uint64(st.lastEntry))
+	dst = le.AppendUint64(dst, uint64(st.lastTime))
+	dst = append(dst, st.flags(), 0, 0, 0)
+	first := st.first
+	if !st.open && !st.rewound {
+		first = 0
+	}
+	dst = le.AppendUint32(dst, uint32(first))
 	for i := range int(st.count) {
 		dst = le.AppendUint64(dst, uint64(st.offsets[i]))
 		dst = le.AppendUint64(dst, uint64(st.times[i]))
@@ -95,27 +108,42 @@ func (st *state) appendValue(dst []byte) []byte {
 	return dst
 }
 
+func (st *state) flags() (flags byte) {
+	if st.open {
+		flags |= flagOpen
+	}
+	if st.rewound {
+		flags |= flagRewound
+	}
+	if st.marked {
+		flags |= flagMarked
+	}
+	return flags
+}
+
 // decodeValue sets what appendValue has appended. After an error the state is
 // not to be used.
 func (st *state) decodeValue(b []byte) error {
 	if err := checkVersion(b, valueVersion); err != nil {
 		return err
 	}
-	if len(b) < valueHead+batchBytes || (len(b)-valueHead)%batchBytes != 0 || len(b) > maxValueBytes {
-		return fmt.Errorf("%w: value has %d bytes, which is no number of batches from 1 to %d", ErrCorrupt, len(b), batchesKept)
+	head, least := valueHead, 0
+	if b[0] == 1 {
+		head, least = valueHeadV1, 1
+	}
+	count := (len(b) - head) / batchBytes
+	if len(b) < head || (len(b)-head)%batchBytes != 0 || count < least || count > batchesKept {
+		return fmt.Errorf("%w: value has %d bytes, which is no number of batches from %d to %d", ErrCorrupt, len(b), least, batchesKept)
 	}
 	st.count = b[1]
 	st.epoch = int16(le.Uint16(b[2:]))
 	st.lastSequence = int32(le.Uint32(b[4:]))
 	st.lastEntry = entry.Index(le.Uint64(b[8:]))
-	if int(st.count) != (len(b)-valueHead)/batchBytes {
+	if int(st.count) != count {
 		return fmt.Errorf("%w: value of %d bytes says that it has %d batches", ErrCorrupt, len(b), st.count)
 	}
-	if st.epoch < 0 || st.lastSequence < 0 {
-		return fmt.Errorf("%w: epoch %d, last sequence %d", ErrCorrupt, st.epoch, st.lastSequence)
-	}
-	for i := range int(st.count) {
-		at := b[valueHead+i*batchBytes:]
+	for i := range count {
+		at := b[head+i*batchBytes:]
 		st.offsets[i] = entry.Offset(le.Uint64(at))
 		st.times[i] = entry.Time(le.Uint64(at[8:]))
 		st.deltas[i] = int32(le.Uint32(at[16:]))
@@ -123,6 +151,28 @@ func (st *state) decodeValue(b []byte) error {
 			return fmt.Errorf("%w: batch %d with base offset %d, time %d, last offset delta %d",
 				ErrCorrupt, i, st.offsets[i], st.times[i], st.deltas[i])
 		}
+	}
+	if b[0] == 1 {
+		st.lastTime = st.times[0]
+	} else if err := st.decodeTransaction(b[16:valueHead]); err != nil {
+		return err
+	}
+	if st.epoch < 0 || st.lastSequence < noSequence || st.lastSequence == noSequence && (count > 0 || st.open || st.rewound) {
+		return fmt.Errorf("%w: epoch %d, last sequence %d, %d batches", ErrCorrupt, st.epoch, st.lastSequence, count)
+	}
+	return nil
+}
+
+// decodeTransaction sets what version 2 added: 16 bytes.
+func (st *state) decodeTransaction(b []byte) error {
+	st.lastTime = entry.Time(le.Uint64(b))
+	flags := b[8]
+	st.open, st.rewound, st.marked = flags&flagOpen != 0, flags&flagRewound != 0, flags&flagMarked != 0
+	st.first = int32(le.Uint32(b[12:]))
+	switch {
+	case st.lastTime < 0 || flags&^allFlags != 0 || b[9]|b[10]|b[11] != 0 || st.first < 0,
+		st.open && st.rewound, st.first != 0 && !st.open && !st.rewound:
+		return fmt.Errorf("%w: time %d, flags %#x, first sequence %d", ErrCorrupt, st.lastTime, flags, st.first)
 	}
 	return nil
 }

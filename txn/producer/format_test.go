@@ -3,9 +3,11 @@ package producer
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +27,10 @@ func TestFormatIsTheOneInTheExample(t *testing.T) {
 		m.Appended(258, b, entry.Offset(100*(i+1)), 1_700_000_000_000+entry.Time(i), entry.Index(1000+i))
 	}
 	m.Appended(258, Batch{ProducerID: 4001}, -1, 1_700_000_000_007, 1007)
+	// A transaction that was aborted, and one that is open.
+	m.Appended(258, Batch{ProducerID: 4002, BaseSequence: 7, Transactional: true}, 300, 1_700_000_000_007, 1008)
+	m.Ended(258, Marker{ProducerID: 4002, Abort: true}, 1_700_000_000_008, 1009)
+	m.Appended(259, Batch{ProducerID: 4002, Transactional: true, FromZero: true}, 0, 1_700_000_000_009, 1010)
 	limits := Limits{Expiration: time.Hour, Producers: 5000}
 	payload, err := EncodeExpire(limits, 10_000)
 	if err != nil {
@@ -36,7 +42,7 @@ func TestFormatIsTheOneInTheExample(t *testing.T) {
 	m.Apply(&entry.Entry{Type: entry.TypeExpireProducers, Time: 1_700_000_000_007, Payload: payload}, nil)
 	m.Checkpoint(disk)
 
-	golden := filepath.Join("testdata", "state-v1.hex")
+	golden := filepath.Join("testdata", "state-v2.hex")
 	if *update {
 		if err := os.WriteFile(golden, []byte(disk.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -61,7 +67,7 @@ func TestFormatIsTheOneInTheExample(t *testing.T) {
 	if err := reloaded.Load(disk); err != nil {
 		t.Fatal(err)
 	}
-	if reloaded.Limits() != limits || reloaded.nextID != 3 || reloaded.Len() != 2 {
+	if reloaded.Limits() != limits || reloaded.nextID != 3 || reloaded.Len() != 4 {
 		t.Errorf("read: limits %+v, next id %d, %d producers", reloaded.Limits(), reloaded.nextID, reloaded.Len())
 	}
 	again := store{}
@@ -73,6 +79,36 @@ func TestFormatIsTheOneInTheExample(t *testing.T) {
 	reloaded.Checkpoint(again)
 	if again.String() != disk.String() {
 		t.Errorf("written again:\n%v", again)
+	}
+}
+
+// What version 1 wrote is read as what it was: producers without transactions.
+func TestStateOfVersion1IsRead(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "state-v1.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := store{}
+	for line := range strings.Lines(string(text)) {
+		var k, v []byte
+		if _, err := fmt.Sscanf(line, "%x = %x", &k, &v); err != nil {
+			t.Fatal(err)
+		}
+		disk.Set(k, v)
+	}
+	m := New()
+	if err := m.Load(disk); err != nil {
+		t.Fatal(err)
+	}
+	want := []Producer{
+		{ID: 4000, Epoch: 2, LastSequence: 10, LastTime: 1_700_000_000_001},
+		{ID: 4001, LastTime: 1_700_000_000_007},
+	}
+	if got := m.Producers(258, nil); !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if v := m.Judge(258, Batch{ProducerID: 4000, ProducerEpoch: 2, BaseSequence: 1, LastOffsetDelta: 9}, 1_700_000_000_002); !v.Duplicate || v.Offset != 200 {
+		t.Errorf("a retry is %+v", v)
 	}
 }
 
@@ -106,8 +142,17 @@ func FuzzDecodeValue(f *testing.F) {
 		if st.decodeValue(b) != nil {
 			return
 		}
-		if again := st.appendValue(nil); !bytes.Equal(b, again) {
+		again := st.appendValue(nil)
+		if b[0] == 1 {
+			var upgraded state
+			if err := upgraded.decodeValue(again); err != nil || upgraded != st {
+				t.Errorf("%x is written back as %x, which is %+v (%v)", b, again, upgraded, err)
+			}
+		} else if !bytes.Equal(b, again) {
 			t.Errorf("%x is written back as %x", b, again)
+		}
+		if st.count == 0 {
+			return
 		}
 		newest := Batch{ProducerEpoch: st.epoch, BaseSequence: addSequence(st.lastSequence, -st.deltas[0]), LastOffsetDelta: st.deltas[0]}
 		if i, ok := st.duplicate(newest); !ok || i != 0 {

@@ -14,7 +14,8 @@ type Batch struct {
 	ProducerEpoch   int16
 	BaseSequence    int32
 	LastOffsetDelta int32 // last sequence minus base sequence, as well
-	Transactional   bool  // sequences are judged alike; transactions are txn/kafka's
+	Transactional   bool  // whether it may be in a transaction is for txn/kafka to say
+	FromZero        bool  // a producer of which nothing is remembered must begin with sequence 0
 }
 
 // Verdict is what is to be done with a batch: refuse it with Err, answer it
@@ -38,13 +39,14 @@ func (m *Machine) Judge(p entry.Partition, b Batch, now entry.Time) Verdict {
 			b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.LastOffsetDelta)}
 	}
 	s := m.find(key{p, b.ProducerID})
-	if s == none {
+	if s == none || m.expired(m.table.at(s), now) {
+		if b.FromZero && b.BaseSequence != 0 {
+			return Verdict{Err: kerr.New(kerr.OutOfOrderSequenceNumber,
+				"producer id %d, of which nothing is known, begins with sequence %d, not 0", b.ProducerID, b.BaseSequence)}
+		}
 		return Verdict{}
 	}
 	st := m.table.at(s)
-	if m.expired(st, now) {
-		return Verdict{}
-	}
 	switch {
 	case b.ProducerEpoch < st.epoch:
 		return Verdict{Err: kerr.New(kerr.InvalidProducerEpoch,
@@ -58,13 +60,20 @@ func (m *Machine) Judge(p entry.Partition, b Batch, now entry.Time) Verdict {
 		if i, ok := st.duplicate(b); ok {
 			return Verdict{Duplicate: true, Offset: st.offsets[i], Time: st.times[i]}
 		}
-		if want := addSequence(st.lastSequence, 1); b.BaseSequence != want {
+		if want := addSequence(st.lastSequence, 1); b.BaseSequence != want && !st.again(b.BaseSequence) {
 			return Verdict{Err: kerr.New(kerr.OutOfOrderSequenceNumber,
 				"producer id %d epoch %d: batch begins with sequence %d, not %d",
 				b.ProducerID, b.ProducerEpoch, b.BaseSequence, want)}
 		}
 	}
 	return Verdict{}
+}
+
+// again reports whether a sequence is one of the transaction that was aborted
+// last, and nothing came since: its client may not know that it was appended, and
+// use it for something else.
+func (st *state) again(sequence int32) bool {
+	return st.rewound && addSequence(sequence, -st.first) <= addSequence(st.lastSequence, -st.first)
 }
 
 // Appended remembers a batch that Judge let pass and that was given the base
@@ -90,14 +99,26 @@ func (m *Machine) Appended(p entry.Partition, b Batch, base entry.Offset, at ent
 		m.last = s // find has set lastKey
 	}
 	st.push(b, base, at, index)
+	st.rewound = false
+	if b.Transactional && !st.open {
+		st.first = b.BaseSequence
+		m.table.setOpen(s, true)
+	}
+	m.save(s, st)
+	// Two at most, so that a limit that was lowered is reached without a pause;
+	// never the producer at hand, which is the newest.
+	for i := 0; i < 2 && m.table.count > m.limits.Producers; i++ {
+		if oldest := m.table.oldest; oldest != none && oldest != s {
+			m.forget(oldest)
+		}
+	}
+}
+
+// save makes the next checkpoint write the state.
+func (m *Machine) save(s slot, st *state) {
 	if !st.unsaved {
 		st.unsaved = true
 		m.unsaved = append(m.unsaved, s)
-	}
-	// Two at most, so that a limit that was lowered is reached without a pause;
-	// never the producer at hand, which is the newest.
-	for i := 0; i < 2 && m.table.count > m.limits.Producers && m.table.oldest != s; i++ {
-		m.forget(m.table.oldest)
 	}
 }
 
@@ -123,7 +144,7 @@ func (st *state) push(b Batch, base entry.Offset, at entry.Time, index entry.Ind
 	st.offsets[0], st.times[0], st.deltas[0] = base, at, b.LastOffsetDelta
 	st.lastSequence = addSequence(b.BaseSequence, b.LastOffsetDelta)
 	st.epoch = b.ProducerEpoch
-	st.lastEntry = index
+	st.lastEntry, st.lastTime = index, at
 	st.count = min(st.count+1, batchesKept)
 }
 

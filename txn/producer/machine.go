@@ -15,7 +15,7 @@ type Limits struct {
 	// (Kafka's producer.id.expiration.ms), in whole milliseconds.
 	Expiration time.Duration
 	// Producers is the largest number of (partition, producer id) pairs that
-	// are remembered, on all partitions together. Each takes about 200 bytes.
+	// are remembered, on all partitions together. Each takes about 230 bytes.
 	Producers int
 }
 
@@ -124,10 +124,10 @@ func (m *Machine) DeletePartition(p entry.Partition) {
 	}
 }
 
-// expired reports whether the producer's last batch is so old at time now that
-// it counts as forgotten.
+// expired reports whether the producer's last batch or marker is so old at time
+// now that it counts as forgotten.
 func (m *Machine) expired(st *state, now entry.Time) bool {
-	return int64(now-st.times[0]) >= m.limits.Expiration.Milliseconds()
+	return !st.open && int64(now-st.lastTime) >= m.limits.Expiration.Milliseconds()
 }
 
 // overdue reports whether there is a producer to forget at time now. The one

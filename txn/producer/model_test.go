@@ -23,8 +23,21 @@ type model struct {
 
 type modelProducer struct {
 	epoch   int16
-	batches []modelBatch
+	batches []modelBatch // of the epoch
+	known   int          // how many of them can be repeated
 	touched entry.Index
+	time    entry.Time
+	open    int         // index in batches of the transaction's first, -1 if none is open
+	aborted *modelBatch // first batch of the transaction that was aborted last, and nothing came since
+	marked  bool
+}
+
+// next is the sequence behind the newest batch.
+func (p *modelProducer) next() int64 {
+	if len(p.batches) == 0 {
+		return 0
+	}
+	return (p.batches[len(p.batches)-1].last + 1) % sequences
 }
 
 type modelBatch struct {
@@ -37,10 +50,16 @@ const sequences = int64(math.MaxInt32) + 1
 
 func (mo *model) judge(p entry.Partition, b Batch, now entry.Time) string {
 	known := mo.producers[key{p, b.ProducerID}]
-	if b.ProducerID < 0 || known == nil || mo.silent(known, now) {
+	first := int64(b.BaseSequence)
+	if b.ProducerID < 0 {
 		return "ok"
 	}
-	first := int64(b.BaseSequence)
+	if known == nil || mo.silent(known, now) {
+		if b.FromZero && first != 0 {
+			return "OUT_OF_ORDER_SEQUENCE_NUMBER"
+		}
+		return "ok"
+	}
 	last := (first + int64(b.LastOffsetDelta)) % sequences
 	switch {
 	case b.ProducerEpoch < known.epoch:
@@ -50,15 +69,22 @@ func (mo *model) judge(p entry.Partition, b Batch, now entry.Time) string {
 	case b.ProducerEpoch > known.epoch:
 		return "OUT_OF_ORDER_SEQUENCE_NUMBER"
 	}
-	for _, old := range known.batches[max(0, len(known.batches)-5):] {
+	for _, old := range known.batches[max(0, len(known.batches)-min(known.known, 5)):] {
 		if old.first == first && old.last == last {
 			return fmt.Sprintf("dup %d@%d", old.offset, old.time)
 		}
 	}
-	if newest := known.batches[len(known.batches)-1]; first != (newest.last+1)%sequences {
-		return "OUT_OF_ORDER_SEQUENCE_NUMBER"
+	if first == known.next() {
+		return "ok"
 	}
-	return "ok"
+	if known.aborted != nil {
+		for s := known.aborted.first; s != known.next(); s = (s + 1) % sequences {
+			if s == first {
+				return "ok"
+			}
+		}
+	}
+	return "OUT_OF_ORDER_SEQUENCE_NUMBER"
 }
 
 func (mo *model) appended(p entry.Partition, b Batch, base entry.Offset, now entry.Time, index entry.Index) {
@@ -67,38 +93,76 @@ func (mo *model) appended(p entry.Partition, b Batch, base entry.Offset, now ent
 	}
 	k := key{p, b.ProducerID}
 	known := mo.producers[k]
+	before := known
 	if known == nil || known.epoch != b.ProducerEpoch || mo.silent(known, now) {
-		known = &modelProducer{epoch: b.ProducerEpoch}
+		known = &modelProducer{epoch: b.ProducerEpoch, open: -1}
+		if before != nil {
+			known.marked = before.marked
+			if before.open >= 0 {
+				known.open = 0
+			}
+		}
 		mo.producers[k] = known
 	}
 	first := int64(b.BaseSequence)
 	known.batches = append(known.batches, modelBatch{first, (first + int64(b.LastOffsetDelta)) % sequences, base, now})
-	known.touched = index
+	known.known++
+	known.touched, known.time, known.aborted = index, now, nil
+	if b.Transactional && known.open < 0 {
+		known.open = len(known.batches) - 1
+	}
 	for i := 0; i < 2 && len(mo.producers) > mo.limits.Producers; i++ {
-		delete(mo.producers, mo.oldest())
+		if o, ok := mo.oldest(); ok && o != k {
+			delete(mo.producers, o)
+		}
 	}
 }
 
-func (mo *model) silent(known *modelProducer, now entry.Time) bool {
-	return now-known.batches[len(known.batches)-1].time >= entry.Time(mo.limits.Expiration/time.Millisecond)
+func (mo *model) ended(p entry.Partition, mark Marker, now entry.Time, index entry.Index) {
+	k := key{p, mark.ProducerID}
+	known := mo.producers[k]
+	switch {
+	case known == nil:
+		known = &modelProducer{epoch: mark.Epoch}
+		mo.producers[k] = known
+	case mark.Epoch > known.epoch:
+		known.epoch, known.batches, known.known, known.aborted = mark.Epoch, nil, 0, nil
+	case mark.Abort && known.open >= 0:
+		known.known, known.aborted = 0, &known.batches[known.open]
+	}
+	known.open, known.marked, known.touched, known.time = -1, true, index, now
 }
 
-func (mo *model) oldest() key {
-	all := slices.Collect(maps.Keys(mo.producers))
+func (mo *model) silent(known *modelProducer, now entry.Time) bool {
+	return known.open < 0 && now-known.time >= entry.Time(mo.limits.Expiration/time.Millisecond)
+}
+
+// oldest is the one to be forgotten next, if there is one.
+func (mo *model) oldest() (key, bool) {
+	var all []key
+	for k, p := range mo.producers {
+		if p.open < 0 {
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 {
+		return key{}, false
+	}
 	return slices.MinFunc(all, func(a, b key) int {
 		return int(mo.producers[a].touched) - int(mo.producers[b].touched)
-	})
+	}), true
 }
 
 func (mo *model) expire(limits Limits, most int, now entry.Time) Expired {
 	mo.limits = limits
 	due := func() bool {
-		return len(mo.producers) > limits.Producers ||
-			len(mo.producers) > 0 && mo.silent(mo.producers[mo.oldest()], now)
+		o, ok := mo.oldest()
+		return ok && (len(mo.producers) > limits.Producers || mo.silent(mo.producers[o], now))
 	}
 	var done Expired
 	for done.Forgotten < most && due() {
-		delete(mo.producers, mo.oldest())
+		o, _ := mo.oldest()
+		delete(mo.producers, o)
 		done.Forgotten++
 	}
 	done.More = due()
@@ -136,6 +200,32 @@ func TestMachineAgreesWithModel(t *testing.T) {
 				}
 				if got := twin.produce(p, b, now); got != want {
 					t.Fatalf("%+v: after a restart got %s, want %s", b, got, want)
+				}
+			},
+			"end": func(t *rapid.T) {
+				p := partition.Draw(t, "partition")
+				mark := Marker{
+					ProducerID: rapid.Int64Range(0, 4).Draw(t, "id"), Epoch: int16(rapid.IntRange(0, 3).Draw(t, "epoch")),
+					Abort: rapid.Bool().Draw(t, "abort"),
+				}
+				known := mo.producers[key{p, mark.ProducerID}]
+				if known != nil && rapid.Bool().Draw(t, "same epoch") {
+					mark.Epoch = known.epoch
+				}
+				newer := rapid.Bool().Draw(t, "newer")
+				fits := known == nil || mark.Epoch > known.epoch || mark.Epoch == known.epoch && (!newer || known.open < 0 && known.marked)
+				if fits {
+					mo.ended(p, mark, now, live.last+1)
+				}
+				for _, r := range []*run{live, twin} {
+					r.last++
+					if err := r.m.CheckMarker(p, mark, newer); (err == nil) != fits {
+						t.Fatalf("%+v: %v, fits: %v", mark, err, fits)
+					}
+					if fits {
+						r.m.Ended(p, mark, now, r.last)
+						r.ends[p]++
+					}
 				}
 			},
 			"wait": func(t *rapid.T) { now += entry.Time(rapid.SampledFrom([]int{0, 1, 10, 100, 2000}).Draw(t, "ms")) },
@@ -198,6 +288,9 @@ func TestMachineAgreesWithModel(t *testing.T) {
 		for range 100 {
 			names = append(names, "produce")
 		}
+		for range 15 {
+			names = append(names, "end")
+		}
 		for range 300 {
 			actions[rapid.SampledFrom(names).Draw(t, "action")](t)
 			actions["compare"](t)
@@ -209,8 +302,11 @@ func (mo *model) list(p entry.Partition) []Producer {
 	var all []Producer
 	for k, known := range mo.producers {
 		if k.partition == p {
-			newest := known.batches[len(known.batches)-1]
-			all = append(all, Producer{k.id, known.epoch, int32(newest.last), newest.time})
+			last := noSequence
+			if n := len(known.batches); n > 0 {
+				last = int32(known.batches[n-1].last)
+			}
+			all = append(all, Producer{k.id, known.epoch, last, known.time, known.marked})
 		}
 	}
 	slices.SortFunc(all, func(a, b Producer) int { return int(a.ID - b.ID) })
@@ -226,8 +322,9 @@ func drawBatch(t *rapid.T, mo *model, p entry.Partition) Batch {
 		BaseSequence:    rapid.SampledFrom([]int32{0, 1, 5, math.MaxInt32 - 2, math.MaxInt32}).Draw(t, "sequence"),
 		LastOffsetDelta: rapid.Int32Range(0, 3).Draw(t, "delta"),
 	}
+	b.Transactional, b.FromZero = rapid.Bool().Draw(t, "transactional"), rapid.Bool().Draw(t, "from zero")
 	known := mo.producers[key{p, b.ProducerID}]
-	if known == nil {
+	if known == nil || len(known.batches) == 0 {
 		return b
 	}
 	switch rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).Draw(t, "kind") {

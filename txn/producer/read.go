@@ -13,8 +13,9 @@ import (
 type Producer struct {
 	ID           int64
 	Epoch        int16
-	LastSequence int32
-	LastTime     entry.Time // of the entry with its last batch
+	LastSequence int32      // -1: none in this epoch
+	LastTime     entry.Time // of the entry with its last batch or marker
+	Marked       bool       // a transaction of it was ended in the partition
 }
 
 // Producers appends what is remembered of partition p to dst, ordered by
@@ -25,7 +26,7 @@ func (m *Machine) Producers(p entry.Partition, dst []Producer) []Producer {
 	m.mu.Lock()
 	for s := m.table.heads[p]; s != none; {
 		st := m.table.at(s)
-		dst = append(dst, Producer{st.id, st.epoch, st.lastSequence, st.times[0]})
+		dst = append(dst, Producer{st.id, st.epoch, st.lastSequence, st.lastTime, st.marked})
 		s = st.next
 	}
 	m.mu.Unlock()

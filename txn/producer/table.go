@@ -24,25 +24,34 @@ type key struct {
 type state struct {
 	partition entry.Partition
 	id        int64
-	lastEntry entry.Index // with the newest batch; orders producers by silence, also after a restart
+	lastEntry entry.Index // with the newest batch or marker; orders producers by silence, also after a restart
+	lastTime  entry.Time  // of that entry
 
 	// The batches, newest first; the first count elements are in use.
 	offsets [batchesKept]entry.Offset // base offset, or -1 if the batch was given none
 	times   [batchesKept]entry.Time   // of the entry
 	deltas  [batchesKept]int32        // last sequence minus first
 
-	lastSequence int32 // of the newest batch
+	lastSequence int32 // of the newest batch of the epoch; none yet: noSequence
+	first        int32 // open: first sequence of the transaction; rewound: of the one that was aborted
 	epoch        int16
-	count        uint8 // 1 ≤ count ≤ batchesKept
+	count        uint8 // ≤ batchesKept; 0 after a marker that began the memory anew
+
+	open    bool // a transaction of it is open in the partition; not in the list by silence
+	rewound bool // sequences from first on may come again: they were those of an aborted transaction
+	marked  bool // a transaction of it was ended in the partition
 
 	unsaved bool // changed since the last checkpoint, and in Machine.unsaved
 	saved   bool // the state store has some version of it
 
-	// Neighbours in the list of all producers by silence, and in the
-	// partition's list. A free slot uses next for the free list.
+	// Neighbours in the list of producers by silence, and in the partition's
+	// list. A free slot uses next for the free list.
 	older, newer slot
 	prev, next   slot
 }
+
+// noSequence is the last sequence of an epoch that has no batch.
+const noSequence int32 = -1
 
 // slot is the place of a state in a table; none is no place.
 type slot uint32
@@ -103,7 +112,9 @@ func (t *table) add(k key) (slot, *state) {
 // remove forgets the state in s and frees the slot.
 func (t *table) remove(s slot) {
 	st := t.at(s)
-	t.unlink(st)
+	if !st.open {
+		t.unlink(st)
+	}
 	if st.next != none {
 		t.at(st.next).prev = st.prev
 	}
@@ -121,18 +132,33 @@ func (t *table) remove(s slot) {
 	t.free = s
 }
 
-// touch makes the state the newest by silence.
+// touch makes the state the newest by silence, unless a transaction keeps it out
+// of the list.
 func (t *table) touch(s slot) {
-	if t.newest == s {
+	st := t.at(s)
+	if t.newest == s || st.open {
 		return
 	}
-	st := t.at(s)
 	t.unlink(st)
 	t.linkNewest(s, st)
 }
 
+// setOpen takes the state out of the list by silence while a transaction is
+// open, so that it is not forgotten, and makes it the newest in it afterwards.
+func (t *table) setOpen(s slot, open bool) {
+	st := t.at(s)
+	if st.open == open {
+		return
+	}
+	if st.open = open; open {
+		t.unlink(st)
+	} else {
+		t.linkNewest(s, st)
+	}
+}
+
 // sortBySilence puts the list by silence in the order of the entries with the
-// newest batches, which is the order in which they were appended.
+// newest batch or marker, which is the order in which they were appended.
 func (t *table) sortBySilence() {
 	slots := make([]slot, 0, t.count)
 	for s := t.oldest; s != none; s = t.at(s).newer {
