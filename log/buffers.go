@@ -3,6 +3,7 @@ package log
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // Buffers that pread fills come in sizes of a power of two between these;
@@ -15,10 +16,12 @@ const (
 // bufferPool keeps read buffers for reuse. It is safe for concurrent use.
 type bufferPool struct {
 	sizes [maxBufferBits - minBufferBits + 1]sync.Pool
+	inUse atomic.Int64 // buffers that were not put back
 }
 
 // get returns a buffer of n bytes.
 func (p *bufferPool) get(n int) *[]byte {
+	p.inUse.Add(1)
 	class := max(bits.Len(uint(max(n, 1)-1)), minBufferBits)
 	if class > maxBufferBits {
 		b := make([]byte, n)
@@ -34,6 +37,7 @@ func (p *bufferPool) get(n int) *[]byte {
 
 // put takes back a buffer that get returned.
 func (p *bufferPool) put(b *[]byte) {
+	p.inUse.Add(-1)
 	class := bits.Len(uint(cap(*b))) - 1
 	if class < minBufferBits || class > maxBufferBits || cap(*b) != 1<<class {
 		return

@@ -1,23 +1,45 @@
 package log
 
 import (
+	"fmt"
+	"sync"
 	"time"
 
-	"github.com/sluicemq/sluice/log/apply"
-	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
 )
 
 const (
-	roomEvery  = time.Second // how often the free space is looked at
-	movesAtOne = 4096        // log starts moved in one entry
+	lookEvery = time.Second // how often the keeper looks at the disk
+
+	// The state store is made durable when one of these has passed since the last
+	// time, so that a start after a crash has little to apply again.
+	flushAfterBytes = 64 << 20
+	flushAfter      = 30 * time.Second
 )
+
+// keeper is the state of the goroutine that looks after the folder.
+type keeper struct {
+	kicks chan struct{} // asks for segments to be freed
+
+	low          bool // the disk has less room than MinFreeBytes; owned by the goroutine
+	flushedAt    time.Time
+	flushedBytes int64 // what the loop had applied by then
+
+	freeing   sync.Mutex      // held while segments are freed
+	unremoved map[uint32]bool // guarded by freeing: freed, with files that could not be removed yet
+}
+
+func (k *keeper) init() {
+	k.kicks = make(chan struct{}, 1)
+	k.unremoved = map[uint32]bool{}
+	k.flushedAt = time.Now()
+}
 
 // Kick asks for segments that nobody needs any more to be freed soon: after a
 // topic was deleted or records were.
 func (l *Log) Kick() {
 	select {
-	case l.kicks <- struct{}{}:
+	case l.keeper.kicks <- struct{}{}:
 	default:
 	}
 }
@@ -25,8 +47,8 @@ func (l *Log) Kick() {
 // runKeeper looks after the room on the disk until Close. Started by Open.
 func (l *Log) runKeeper() {
 	defer l.running.Done()
-	room := time.NewTicker(roomEvery)
-	defer room.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	retain := time.NewTicker(l.options.RetainEvery)
 	defer retain.Stop()
 	for {
@@ -34,134 +56,65 @@ func (l *Log) runKeeper() {
 		select {
 		case <-l.closing:
 			return
-		case <-room.C:
-			l.lookAtRoom()
+		case <-look.C:
+			l.look()
+			l.flushInTime(time.Now())
 		case <-retain.C:
-			if err = l.Retain(entry.TimeOf(time.Now())); err == nil {
-				err = l.free()
-			}
-		case <-l.kicks:
+			err = l.Retain(entry.TimeOf(time.Now()))
+		case <-l.keeper.kicks:
 			err = l.free()
 		}
-		if err != nil {
+		if err != nil && !l.closed() {
 			l.options.Events.RetainFailed(err)
 		}
 	}
 }
 
-// lookAtRoom refuses records while the disk has too little room: before it is
-// full, so that what frees room can still be written.
-func (l *Log) lookAtRoom() {
+// look refuses records while they would do harm: while the disk has too little
+// room, so that what frees room can still be written, and while the state store
+// cannot write, since what it keeps in memory instead would grow.
+func (l *Log) look() {
+	var refusal error
+	if l.lowOnRoom() {
+		refusal = fmt.Errorf("the disk has less than %d bytes left", l.options.MinFreeBytes)
+		l.Kick()
+	} else if err := l.store.Health(); err != nil {
+		refusal = fmt.Errorf("the state store cannot be written: %w", err)
+	}
+	if refusal == nil {
+		l.refusal.Store(nil)
+	} else {
+		l.refusal.Store(&refusal)
+	}
+}
+
+func (l *Log) lowOnRoom() bool {
+	if l.options.MinFreeBytes <= 0 {
+		return false
+	}
 	space, ok, err := l.options.FS.Space(l.options.Dir)
-	if err != nil || !ok || l.options.MinFreeBytes <= 0 {
+	if err != nil || !ok {
+		return l.keeper.low
+	}
+	if low := space.Free < uint64(l.options.MinFreeBytes); low != l.keeper.low {
+		l.keeper.low = low
+		l.options.Events.Room(low, space.Free)
+	}
+	return l.keeper.low
+}
+
+// flushInTime makes the state store durable when enough has been applied, or
+// enough time has passed. That it cannot be is told by Events.State.
+func (l *Log) flushInTime(now time.Time) {
+	k := &l.keeper
+	applied := l.loop.Bytes()
+	if l.loop.Applied() == l.store.Durable() || applied-k.flushedBytes < flushAfterBytes && now.Sub(k.flushedAt) < flushAfter {
 		return
 	}
-	if low := space.Free < uint64(l.options.MinFreeBytes); low != l.low.Load() {
-		l.low.Store(low)
-		l.options.Events.Room(low, space.Free)
-		if low {
-			l.Kick()
-		}
+	if l.loop.Checkpoint() != nil {
+		return
 	}
-}
-
-// Retain moves log start offsets as the policies ask at the time now.
-func (l *Log) Retain(now entry.Time) error {
-	moves := make([]apply.LogStart, 0, movesAtOne)
-	propose := func() error {
-		if len(moves) == 0 {
-			return nil
-		}
-		_, err := l.Do(entry.TypeLogStart, 0, apply.EncodeLogStarts(moves))
-		moves = moves[:0]
-		return err
+	if _, err := l.store.Flush(); err == nil {
+		k.flushedAt, k.flushedBytes = now, applied
 	}
-	for p, policy := range l.options.Policies {
-		queue := l.queues.Get(p)
-		if queue == nil {
-			continue
-		}
-		to, err := queue.Retain(now, policy)
-		if err != nil {
-			return err
-		}
-		if start, _ := queue.Bounds(); to <= start {
-			continue
-		}
-		if moves = append(moves, apply.LogStart{Partition: p, Offset: to}); len(moves) == movesAtOne {
-			if err := propose(); err != nil {
-				return err
-			}
-		}
-	}
-	return propose()
-}
-
-// DeleteRecords moves the log start offset of a partition forward to at most
-// its end, durably, and returns the offset at which it is then.
-func (l *Log) DeleteRecords(p entry.Partition, before entry.Offset) (entry.Offset, error) {
-	if _, err := l.Do(entry.TypeLogStart, 0, apply.EncodeLogStarts([]apply.LogStart{{Partition: p, Offset: before}})); err != nil {
-		return -1, err
-	}
-	l.Kick()
-	start, _, ok := l.Bounds(p)
-	if !ok {
-		return -1, gone()
-	}
-	return start, nil
-}
-
-// free drops sealed segments in which no partition has anything left. What must
-// outlive them is made durable first: where each partition stands, and that the
-// segment is gone on purpose.
-func (l *Log) free() error {
-	for _, s := range l.commits.Segments() {
-		needed, err := l.queues.Needed(s.Number)
-		if err != nil {
-			return err
-		}
-		if needed {
-			continue
-		}
-		if err := l.drop(s.Number); err != nil {
-			return err
-		}
-		l.options.Events.Freed(s.Number)
-	}
-	return nil
-}
-
-func (l *Log) drop(segment uint32) error {
-	file := l.queues.File(segment)
-	if file == nil {
-		return nil
-	}
-	var partitions []entry.Partition
-	err := file.Partitions(func(p entry.Partition, _, _ entry.Offset, _ int64) bool {
-		partitions = append(partitions, p)
-		return true
-	})
-	file.Release()
-	if err != nil {
-		return err
-	}
-	l.loop.SaveBounds(partitions)
-	l.loop.Free(segment)
-	if err := l.loop.Checkpoint(); err != nil {
-		return err
-	}
-	if _, err := l.store.Flush(); err != nil {
-		return err
-	}
-	l.queues.Detach(segment)
-	return l.removeFiles(segment)
-}
-
-// removeFiles removes a segment that the state store says is freed. It is done
-// again at the next start if it did not come to its end.
-func (l *Log) removeFiles(segment uint32) error {
-	if err := consumequeue.Remove(l.options.FS, l.commitDir(), segment); err != nil {
-		return err
-	}
-	return l.commits.Drop(segment)
 }

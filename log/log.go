@@ -2,19 +2,15 @@ package log
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"iter"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicemq/sluice/log/apply"
 	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/log/state"
-	"github.com/sluicemq/sluice/log/vfs"
 	"github.com/sluicemq/sluice/log/watch"
 	"github.com/sluicemq/sluice/protocol/batch"
 	"github.com/sluicemq/sluice/protocol/kerr"
@@ -23,51 +19,6 @@ import (
 // ErrCorrupt says that bytes in a data folder are not what was written there.
 // The text names the file, and the position in it.
 var ErrCorrupt = errors.New("corrupt data folder")
-
-// Options are the settings of a Log. FS, Dir, Meta, Appliers, Judge and
-// Policies must be set; the zero value of the rest is its default.
-type Options struct {
-	FS  *vfs.FS
-	Dir string
-	// Meta is what a new folder is given. A folder that exists keeps its cluster
-	// id, and must be of the same node.
-	Meta Meta
-
-	Appliers []apply.Applier
-	Judge    apply.Judge
-	// Policies yields how much of each partition is kept; partitions that it
-	// leaves out are kept whole.
-	Policies iter.Seq2[entry.Partition, consumequeue.Retention]
-
-	SegmentBytes    int64               // 256 MiB
-	Flush           commitlog.FlushMode // FlushSync
-	FlushInterval   time.Duration       // 500 ms
-	TailBytes       int64               // 64 MiB
-	BacklogBytes    int64               // 64 MiB
-	StateCacheBytes int64               // block cache of the state store; 16 MiB
-	MinFreeBytes    int64               // room on the disk below which records are refused; 0 for none
-	RetainEvery     time.Duration       // 5 minutes
-	Events          Events
-}
-
-// Events tells what the engine does. Each function may be nil; they are called
-// from the engine's goroutines and must return quickly.
-type Events struct {
-	CommitLog commitlog.Events
-	State     state.Events
-	// Sealed: the index file of a segment was written, in the time d.
-	Sealed func(segment uint32, d time.Duration)
-	// SealFailed: it could not be written; it is tried again.
-	SealFailed func(segment uint32, err error)
-	// Freed: a segment that nobody needs was dropped.
-	Freed func(segment uint32)
-	// RetainFailed: retention could not be carried out; it is tried again.
-	RetainFailed func(err error)
-	// Room: the room on the disk fell below MinFreeBytes (low), or rose above it.
-	Room func(low bool, free uint64)
-	// Stopped: the apply loop stopped on an error; nothing is written any more.
-	Stopped func(err error)
-}
 
 // Log is the storage engine over one data folder. Its methods may be called by
 // any goroutine.
@@ -84,13 +35,18 @@ type Log struct {
 	codecs  *batch.Codecs
 	buffers bufferPool
 
-	low      atomic.Bool // the disk has less room than MinFreeBytes
-	seals    chan seal
-	kicks    chan struct{} // asks the keeper for a round of retention
-	closing  chan struct{}
+	sealer sealer
+	keeper keeper
+
+	closing  chan struct{} // closed when Close begins
 	stopping sync.Once
-	running  sync.WaitGroup
+	applying sync.WaitGroup // the goroutine of the apply loop
+	running  sync.WaitGroup // the sealer and the keeper
 	recovery Recovery
+
+	// refusal is why records are refused for now, although the log could take
+	// them; nil if they are not. The keeper sets it.
+	refusal atomic.Pointer[error]
 }
 
 // Proposal asks for one entry; see commitlog.Proposal.
@@ -101,8 +57,18 @@ type Proposal = commitlog.Proposal
 // carries a Kafka code and means that nothing was and nothing will be written.
 // It blocks while too much waits to be appended.
 func (l *Log) Propose(p *Proposal) error {
-	if p.Type == entry.TypeProduce && l.low.Load() {
-		return kerr.New(kerr.KafkaStorageError, "the disk has less than %d bytes left", l.options.MinFreeBytes)
+	if !l.loop.Applies(p.Type) {
+		return kerr.New(kerr.UnknownServerError, "no part of the broker applies entries of type %s", p.Type)
+	}
+	if err := l.loop.Err(); err != nil {
+		// The entry would be in the log, and come into effect at the next start
+		// although its proposer was told that it failed.
+		return kerr.New(kerr.KafkaStorageError, "nothing can be written until a restart: %v", err)
+	}
+	if p.Type == entry.TypeProduce {
+		if refusal := l.refusal.Load(); refusal != nil {
+			return kerr.New(kerr.KafkaStorageError, "%v", *refusal)
+		}
 	}
 	if err := l.commits.Propose(p); err != nil {
 		return Refusal(err)
@@ -124,7 +90,8 @@ func Refusal(err error) error {
 }
 
 // Do proposes an entry and waits until it is applied. An error that the applier
-// returned is in the result; the other one says that it was not appended.
+// returned is in the result too; then the entry is in the log, and changed
+// nothing.
 func (l *Log) Do(t entry.Type, p entry.Partition, payload []byte) (entry.Result, error) {
 	w := make(waiter, 1)
 	if err := l.Propose(&Proposal{Type: t, Partition: p, Payload: payload, Waiter: w}); err != nil {
@@ -163,7 +130,11 @@ func (l *Log) Size(p entry.Partition) (int64, error) {
 	if queue == nil {
 		return 0, gone()
 	}
-	return queue.Size()
+	size, err := queue.Size()
+	if err != nil {
+		return 0, readRefusal(err)
+	}
+	return size, nil
 }
 
 // Watch begins to wait for changes of partitions; see watch.Waiter.
@@ -174,8 +145,8 @@ func (l *Log) Writable() error {
 	if err := l.Healthy(); err != nil {
 		return err
 	}
-	if l.low.Load() {
-		return fmt.Errorf("the disk has less than %d bytes left", l.options.MinFreeBytes)
+	if refusal := l.refusal.Load(); refusal != nil {
+		return *refusal
 	}
 	return nil
 }
@@ -183,7 +154,11 @@ func (l *Log) Writable() error {
 // Healthy returns nil while the engine can do its work when there is room, or
 // what only a restart can mend.
 func (l *Log) Healthy() error {
-	return errors.Join(l.loop.Err(), l.commits.Dead())
+	err := l.store.Health()
+	if !errors.Is(err, state.ErrDead) {
+		err = nil
+	}
+	return errors.Join(l.loop.Err(), l.commits.Dead(), err)
 }
 
 // Space returns the room on the disk of the data folder, in bytes; ok is false
@@ -196,14 +171,26 @@ func (l *Log) Space() (free, total uint64, ok bool) {
 // Segments returns how many segments the log has.
 func (l *Log) Segments() int { return len(l.commits.Segments()) }
 
-// Durable and Applied return the newest entry that is known to be durable, and
-// the newest whose effects exist.
+// Durable returns the newest entry that is known to be durable.
 func (l *Log) Durable() entry.Index { return l.commits.DurableIndex() }
 
-// Applied is described at Durable.
+// Applied returns the newest entry whose effects exist.
 func (l *Log) Applied() entry.Index { return l.loop.Applied() }
 
 // Recovery returns what Open found and did.
 func (l *Log) Recovery() Recovery { return l.recovery }
 
 func gone() error { return kerr.New(kerr.UnknownTopicOrPartition, "no such partition") }
+
+// closed reports whether Close was called.
+func (l *Log) closed() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// errClosed is what readers get instead of nothing once the files are closed.
+func errClosed() error { return kerr.New(kerr.KafkaStorageError, "the log is closed") }

@@ -24,9 +24,11 @@ type Meta struct {
 	NodeID    int32  `json:"node.id"`
 }
 
+func metaName(fs *vfs.FS, dir string) string { return fs.Join(dir, "meta.json") }
+
 // loadMeta reads the folder's meta file; ok is false where there is none.
 func loadMeta(fs *vfs.FS, dir string) (m Meta, ok bool, err error) {
-	name := fs.Join(dir, "meta.json")
+	name := metaName(fs, dir)
 	file, err := fs.Open(name)
 	if vfs.NotExist(err) {
 		return Meta{}, false, nil
@@ -64,7 +66,7 @@ func saveMeta(fs *vfs.FS, dir string, m Meta) error {
 	if err != nil {
 		return err
 	}
-	name := fs.Join(dir, "meta.json")
+	name := metaName(fs, dir)
 	temporary := name + ".tmp"
 	file, err := fs.Create(temporary)
 	if err != nil {

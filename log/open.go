@@ -3,7 +3,6 @@ package log
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluicemq/sluice/log/apply"
@@ -14,15 +13,6 @@ import (
 	"github.com/sluicemq/sluice/log/state"
 	"github.com/sluicemq/sluice/protocol/batch"
 )
-
-const (
-	defaultRetainEvery = 5 * time.Minute
-	// sealBacklog bounds segments that wait for their index file.
-	sealBacklog = 1 << 16
-)
-
-// ErrNode says that a data folder belongs to another node.
-var ErrNode = errors.New("data folder of another node")
 
 // Recovery is what Open found and did.
 type Recovery struct {
@@ -35,22 +25,23 @@ type Recovery struct {
 }
 
 // Open opens the data folder, or makes one, and brings it to the state of its
-// newest entry. It fails, with the folder as it was, when the folder is in use,
-// of another node, of a newer version, or damaged (ErrCorrupt).
+// newest entry. It fails, with everything in the folder kept, when the folder is
+// in use (ErrInUse), of another node (ErrNode), of a newer version
+// (ErrNewerFolder), or damaged (ErrCorrupt).
 func Open(o Options) (*Log, error) {
 	began := time.Now()
-	o.Events = o.Events.withDefaults()
-	if o.RetainEvery == 0 {
-		o.RetainEvery = defaultRetainEvery
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	l := &Log{
 		options: o,
 		queues:  consumequeue.NewSet(),
 		codecs:  batch.NewCodecs(batch.Limits{}),
-		seals:   make(chan seal, sealBacklog),
-		kicks:   make(chan struct{}, 1),
 		closing: make(chan struct{}),
 	}
+	l.sealer.init()
+	l.keeper.init()
 	if err := l.open(); err != nil {
 		l.abandon()
 		if errors.Is(err, segment.ErrCorrupt) || errors.Is(err, consumequeue.ErrCorrupt) || errors.Is(err, state.ErrCorrupt) {
@@ -59,8 +50,10 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("open data folder %s: %w", o.Dir, err)
 	}
 	l.recovery.Took = time.Since(began)
-	l.running.Add(3)
+	l.look()
+	l.applying.Add(1)
 	go l.runLoop()
+	l.running.Add(2)
 	go l.runSealer()
 	go l.runKeeper()
 	return l, nil
@@ -68,17 +61,11 @@ func Open(o Options) (*Log, error) {
 
 func (l *Log) open() error {
 	fs, dir := l.options.FS, l.options.Dir
-	if err := fs.MkdirAll(dir); err != nil {
+	if err := l.openFolder(); err != nil {
 		return err
 	}
 	var err error
-	if l.lock, err = fs.Lock(fs.Join(dir, "lock")); err != nil {
-		return fmt.Errorf("it is in use by another broker: %w", err)
-	}
-	if err := l.openMeta(); err != nil {
-		return err
-	}
-	if l.store, err = state.Open(state.Options{FS: fs, Dir: fs.Join(dir, "state"), CacheBytes: l.options.StateCacheBytes, Events: l.options.Events.State}); err != nil {
+	if l.store, err = state.Open(state.Options{FS: fs, Dir: l.stateDir(), CacheBytes: l.options.StateCacheBytes, Events: l.options.Events.State}); err != nil {
 		return err
 	}
 	l.commits, err = commitlog.Open(commitlog.Options{
@@ -95,28 +82,15 @@ func (l *Log) open() error {
 	l.loop, err = apply.New(apply.Options{
 		Log: l.commits, Queues: l.queues, Store: l.store, Hub: &l.hub,
 		Appliers: l.options.Appliers, Judge: l.options.Judge,
-		SegmentComplete: l.segmentComplete, LeaderEpoch: LeaderEpoch,
+		SegmentComplete: l.segmentComplete, Stopped: l.options.Events.Stopped, LeaderEpoch: LeaderEpoch,
+		BatchBytes: l.options.checkpointBytes, TailBytes: l.options.checkpointBytes,
 	})
 	if err != nil {
 		return err
 	}
-	return l.recover()
-}
-
-func (l *Log) openMeta() error {
-	m, ok, err := loadMeta(l.options.FS, l.options.Dir)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		l.recovery.New = true
-		l.meta = l.options.Meta
-		l.meta.Version = metaVersion
-		return saveMeta(l.options.FS, l.options.Dir, l.meta)
-	case m.NodeID != l.options.Meta.NodeID:
-		return fmt.Errorf("%w: it is of node %d, this is node %d", ErrNode, m.NodeID, l.options.Meta.NodeID)
+	if err := l.recover(); err != nil {
+		return fmt.Errorf("in %s: %w", dir, err)
 	}
-	l.meta = m
 	return nil
 }
 
@@ -128,21 +102,14 @@ func (l *Log) recover() error {
 	if err := l.loop.Load(); err != nil {
 		return err
 	}
-	first, err := l.attachFiles()
+	found, err := l.attachFiles()
 	if err != nil {
 		return err
 	}
-	sealed := func(segment uint32) bool {
-		file := l.queues.File(segment)
-		if file != nil {
-			file.Release()
-		}
-		return file != nil
-	}
-	if err := l.loop.LoadQueues(sealed); err != nil {
+	if err := l.loop.LoadQueues(found.stateOf); err != nil {
 		return err
 	}
-	summary, err := l.commits.Replay(first, l.store.Applied(), l.loop.Replay)
+	summary, err := l.commits.Replay(found.first, l.recovery.Applied, l.loop.Replay)
 	if err != nil {
 		return err
 	}
@@ -155,95 +122,11 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// attachFiles attaches the index files of sealed segments, finishes what freeing
-// segments left behind, and returns the first segment that must be read.
-func (l *Log) attachFiles() (first uint32, err error) {
-	fs, dir := l.options.FS, l.commitDir()
-	if err := fs.MkdirAll(dir); err != nil {
-		return 0, err
-	}
-	if err := consumequeue.Clean(fs, dir); err != nil {
-		return 0, err
-	}
-	infos := l.commits.Segments()
-	oldest := uint32(1)
-	if len(infos) > 0 {
-		oldest = infos[0].Number
-	}
-	freed, err := l.loop.Freed(oldest)
-	if err != nil {
-		return 0, err
-	}
-	indexed, err := consumequeue.List(fs, dir)
-	if err != nil {
-		return 0, err
-	}
-	var have []uint32
-	for _, info := range infos {
-		if _, gone := slices.BinarySearch(freed, info.Number); gone {
-			if err := l.removeFiles(info.Number); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		have = append(have, info.Number)
-	}
-	if err := l.checkRow(have, freed, indexed); err != nil {
-		return 0, err
-	}
-	for _, number := range have {
-		if _, ok := slices.BinarySearch(indexed, number); !ok {
-			return number, nil
-		}
-		file, err := consumequeue.Open(fs, dir, number)
-		if err != nil {
-			return 0, err
-		}
-		if last := file.Segment().Last; last > l.store.Applied() {
-			file.Release()
-			return 0, fmt.Errorf("%w: %s ends at entry %d, but the state store at %d: files of different folders were mixed",
-				ErrCorrupt, file.Name(), last, l.store.Applied())
-		}
-		if err := l.queues.Attach(file); err != nil {
-			return 0, err
-		}
-		first = number // all have one: the newest tells the commit log where to go on
-	}
-	return first, nil
-}
-
-// checkRow refuses a folder in which a segment is missing that nobody freed.
-func (l *Log) checkRow(have, freed, indexed []uint32) error {
-	for i := 1; i < len(have); i++ {
-		for number := have[i-1] + 1; number < have[i]; number++ {
-			if _, ok := slices.BinarySearch(freed, number); !ok {
-				return fmt.Errorf("%w: %s is missing", ErrCorrupt, l.options.FS.Join(l.commitDir(), segment.FileName(number)))
-			}
-		}
-	}
-	for _, number := range indexed {
-		if _, ok := slices.BinarySearch(have, number); ok {
-			continue
-		}
-		if _, ok := slices.BinarySearch(freed, number); !ok && (len(have) == 0 || number > have[0]) {
-			return fmt.Errorf("%w: %s is missing, but its index file is there", ErrCorrupt,
-				l.options.FS.Join(l.commitDir(), segment.FileName(number)))
-		}
-		if err := consumequeue.Remove(l.options.FS, l.commitDir(), number); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Log) commitDir() string { return l.options.FS.Join(l.options.Dir, "commitlog") }
-
-// runLoop applies entries until the commit log is closed. Started by Open.
+// runLoop applies entries until the commit log is closed. Started by Open. What
+// breaks the loop is told by Events.Stopped.
 func (l *Log) runLoop() {
-	defer l.running.Done()
-	if err := l.loop.Run(); err != nil {
-		l.options.Events.Stopped(err)
-	}
+	defer l.applying.Done()
+	_ = l.loop.Run()
 }
 
 // Close stops taking proposals, applies what was taken, makes the state store
@@ -257,6 +140,8 @@ func (l *Log) Close() error {
 func (l *Log) close() error {
 	close(l.closing)
 	l.commits.Drain()
+	l.applying.Wait()
+	l.sealer.end() // nothing more becomes complete
 	l.running.Wait()
 	var errs []error
 	if err := l.loop.Checkpoint(); err != nil {
@@ -286,26 +171,4 @@ func (l *Log) abandon() {
 	if l.lock != nil {
 		_ = l.lock.Close()
 	}
-}
-
-func (e Events) withDefaults() Events {
-	if e.Sealed == nil {
-		e.Sealed = func(uint32, time.Duration) {}
-	}
-	if e.SealFailed == nil {
-		e.SealFailed = func(uint32, error) {}
-	}
-	if e.Freed == nil {
-		e.Freed = func(uint32) {}
-	}
-	if e.RetainFailed == nil {
-		e.RetainFailed = func(error) {}
-	}
-	if e.Room == nil {
-		e.Room = func(bool, uint64) {}
-	}
-	if e.Stopped == nil {
-		e.Stopped = func(error) {}
-	}
-	return e
 }

@@ -59,29 +59,32 @@ func (l *Log) Read(p entry.Partition, from, to entry.Offset, maxBytes int, whole
 	}
 	b.log = l
 	added := 0
+	missed := entry.Offset(-1) // the batch of which the segment was freed while it was looked up
 	for maxBytes > 0 || whole {
 		found, err := queue.Find(from, to, maxBytes, b.found[:0])
-		if err != nil {
-			if added > 0 {
-				return added, nil
-			}
-			return 0, readRefusal(err)
-		}
-		if len(found) == 0 || !whole && int(found[0].Size) > maxBytes {
-			return added, nil
+		if err == nil && len(found) == 0 && from < to && l.closed() {
+			err = errClosed()
 		}
 		for i := range found {
-			if err := l.readOne(&found[i], b); err != nil {
-				if added > 0 {
-					return added, nil
-				}
-				return 0, readRefusal(err)
+			at := &found[i]
+			if !whole && int(at.Size) > maxBytes {
+				return added, nil
 			}
-			added += int(found[i].Size)
-			maxBytes -= int(found[i].Size)
+			if err = l.readOne(at, b); err != nil {
+				break
+			}
+			added += int(at.Size)
+			maxBytes -= int(at.Size)
+			from, whole = at.End(), false
 		}
-		from, whole = found[len(found)-1].End(), false
-		if len(found) < cap(b.found) {
+		switch {
+		case errors.Is(err, commitlog.ErrGone) && from != missed:
+			missed = from // if it is not below the start by now, something is wrong
+		case err != nil && added > 0:
+			return added, nil
+		case err != nil:
+			return 0, readRefusal(err)
+		case len(found) < cap(b.found):
 			return added, nil
 		}
 	}
@@ -121,6 +124,8 @@ const LeaderEpoch int32 = 0
 
 func readRefusal(err error) error {
 	switch {
+	case kerr.Of(err) != kerr.UnknownServerError:
+		return err
 	case errors.Is(err, consumequeue.ErrOutOfRange):
 		return kerr.New(kerr.OffsetOutOfRange, "the offset is outside the partition's log")
 	case errors.Is(err, consumequeue.ErrDeleted):

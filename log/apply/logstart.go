@@ -46,7 +46,7 @@ func DecodeLogStarts(payload []byte) ([]LogStart, error) {
 func (l *Loop) logStart(e *entry.Entry) entry.Result {
 	moves, err := DecodeLogStarts(e.Payload)
 	if err != nil {
-		return refuse(err)
+		return entry.Result{Err: err}
 	}
 	for _, m := range moves {
 		queue := l.options.Queues.Get(m.Partition)

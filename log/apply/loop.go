@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
 	"github.com/sluicemq/sluice/log/state"
 	"github.com/sluicemq/sluice/log/watch"
 	"github.com/sluicemq/sluice/protocol/kerr"
@@ -15,8 +17,8 @@ import (
 
 // Limits of what gathers between two checkpoints.
 const (
-	maxBatchBytes = 4 << 20   // of the state batch
-	maxTailBytes  = 256 << 10 // of ConsumeQueue entries of the unsealed segment
+	defaultBatchBytes = 4 << 20   // of the state batch
+	defaultTailBytes  = 256 << 10 // of ConsumeQueue entries of the unsealed segment
 )
 
 // markBytes is how far apart the marks of a segment's index are.
@@ -26,7 +28,7 @@ const markBytes = 1 << 20
 // written by a newer version.
 var ErrUnknownType = errors.New("no part of this version applies entries of this type")
 
-// Options put a Loop together. All fields must be set.
+// Options put a Loop together. All fields but the limits must be set.
 type Options struct {
 	Log      *commitlog.Log
 	Queues   *consumequeue.Set
@@ -37,8 +39,15 @@ type Options struct {
 	// SegmentComplete is called, with the loop held, when the last entry of a
 	// segment has been applied and a checkpoint taken at it or behind it.
 	SegmentComplete func(consumequeue.Segment)
+	// Stopped is called once, with the loop held, when the loop breaks.
+	Stopped func(error)
 	// LeaderEpoch is written into the heads of batches before they are served.
 	LeaderEpoch int32
+
+	// A checkpoint is taken when the state batch, or the ConsumeQueue entries of
+	// the unsealed segment, pass these limits; 0 means 4 MiB and 256 KiB.
+	BatchBytes int
+	TailBytes  int
 }
 
 // Loop applies entries one after the other. Run is called by one goroutine;
@@ -47,29 +56,51 @@ type Loop struct {
 	options  Options
 	appliers [256]Applier
 
+	applied atomic.Uint64         // newest entry whose effects exist; stored with mu held
+	broken  atomic.Pointer[error] // set once, with mu held: a bug or a failed checkpoint stops the loop
+	bytes   atomic.Int64          // of entries that were looked at, with their headers
+
 	mu      sync.Mutex // held while a group is applied; guards what follows
 	batch   *state.Batch
-	applied entry.Index            // newest entry whose effects exist
 	segment uint32                 // the segment of the newest entry
+	end     int64                  // byte of it behind that entry
 	terms   []consumequeue.TermRun // of that segment
 	marks   []consumequeue.Mark    // of that segment
 	tail    []byte                 // scratch: ConsumeQueue records of one checkpoint
-	broken  error                  // sticky: a bug or a failed checkpoint stops the loop
 	found   [1]consumequeue.Located
 }
 
 // New returns a Loop over a state store that has been opened. Load comes next.
 func New(o Options) (*Loop, error) {
-	l := &Loop{options: o, batch: o.Store.NewBatch(), applied: o.Store.Applied()}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = defaultBatchBytes
+	}
+	if o.TailBytes == 0 {
+		o.TailBytes = defaultTailBytes
+	}
+	l := &Loop{options: o}
 	for _, a := range o.Appliers {
 		for _, t := range a.Types() {
-			if l.appliers[t] != nil {
+			if l.Applies(t) {
 				return nil, fmt.Errorf("two parts apply entries of type %s", t)
 			}
 			l.appliers[t] = a
 		}
 	}
+	l.batch = o.Store.NewBatch()
+	l.applied.Store(uint64(o.Store.Applied()))
 	return l, nil
+}
+
+// Applies reports whether there is a part that applies entries of the type. An
+// entry of another type must never get into the log: it would stop this node
+// at once, and again at each start.
+func (l *Loop) Applies(t entry.Type) bool {
+	switch t {
+	case entry.TypeNoop, entry.TypeProduce, entry.TypeLogStart:
+		return true
+	}
+	return l.appliers[t] != nil
 }
 
 // Load lets every part rebuild its memory from the state store, and begins the
@@ -91,7 +122,7 @@ func (l *Loop) Replay(g *commitlog.Group) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.group(g)
-	return l.broken
+	return l.Err()
 }
 
 // Run applies groups as the CommitLog commits them, until the log is closed.
@@ -110,23 +141,40 @@ func (l *Loop) Run() error {
 }
 
 // group applies a group. Once the loop is broken, proposers are only answered.
+// Called with mu held.
 func (l *Loop) group(g *commitlog.Group) {
-	if g.Sealed != nil && l.broken == nil {
-		l.broken = l.segmentComplete(g.Sealed)
+	if g.Sealed != nil && l.Err() == nil {
+		if err := l.segmentComplete(g.Sealed); err != nil {
+			l.stop(err)
+		}
 	}
 	l.segment = g.Segment
 	for i := range g.Entries {
 		c := &g.Entries[i]
 		var result entry.Result
-		if l.broken == nil {
-			result, l.broken = l.apply(c)
+		err := l.Err()
+		if err == nil {
+			if result, err = l.apply(c); err != nil {
+				l.stop(err)
+			}
 		}
-		if l.broken != nil {
-			result = refuse(kerr.New(kerr.KafkaStorageError, "entry %d was not applied: %v", c.Index, l.broken))
+		if err != nil {
+			result = refuse(kerr.New(kerr.KafkaStorageError, "nothing can be written until a restart: %v", err))
 		}
+		size := segment.EntryHeaderBytes + int64(len(c.Payload))
+		l.end = int64(c.Pos.At()) + size
+		l.bytes.Add(size)
 		if c.Proposal != nil {
 			c.Proposal.Complete(result)
 		}
+	}
+}
+
+// stop breaks the loop, for good. The first reason stays. Called with mu held.
+func (l *Loop) stop(err error) {
+	if l.broken.Load() == nil {
+		l.broken.Store(&err)
+		l.options.Stopped(err)
 	}
 }
 
@@ -137,11 +185,12 @@ func (l *Loop) apply(c *commitlog.Committed) (entry.Result, error) {
 	if n := len(l.marks); n == 0 || c.Pos.At()-l.marks[n-1].At >= markBytes {
 		l.marks = append(l.marks, consumequeue.Mark{Index: c.Index, At: c.Pos.At()})
 	}
-	if c.Index <= l.applied {
+	applied := l.Applied()
+	if c.Index <= applied {
 		return entry.Result{}, nil
 	}
-	if c.Index != l.applied+1 {
-		return entry.Result{}, fmt.Errorf("entry %d comes after applied index %d", c.Index, l.applied)
+	if c.Index != applied+1 {
+		return entry.Result{}, fmt.Errorf("entry %d comes after applied index %d", c.Index, applied)
 	}
 	var result entry.Result
 	switch c.Type {
@@ -156,57 +205,70 @@ func (l *Loop) apply(c *commitlog.Committed) (entry.Result, error) {
 			return entry.Result{}, fmt.Errorf("entry %d at %s has type %s: %w", c.Index, c.Pos, c.Type, ErrUnknownType)
 		}
 		result = a.Apply(&c.Entry, tx{l.batch, l})
-		if refusal := new(kerr.Error); result.Err != nil && !errors.As(result.Err, &refusal) {
-			return result, result.Err // the entry cannot be read: going on would make another state
-		}
 	}
-	l.applied = c.Index
-	if l.batch.Len() > maxBatchBytes || l.options.Queues.Undrained(l.segment) > maxTailBytes {
+	if result.Err != nil && !refusal(result.Err) {
+		// The entry cannot be read, or a part is broken: going on would make
+		// another state than that of a version that understands the entry.
+		return result, fmt.Errorf("entry %d at %s, of type %s: %w", c.Index, c.Pos, c.Type, result.Err)
+	}
+	l.applied.Store(uint64(c.Index))
+	if l.batch.Len() > l.options.BatchBytes || l.options.Queues.Undrained(l.segment) > l.options.TailBytes {
 		return result, l.checkpoint()
 	}
 	return result, nil
 }
 
+// refusal reports whether an error is one that a client is to be told.
+func refusal(err error) bool {
+	var with *kerr.Error
+	return errors.As(err, &with)
+}
+
 // segmentComplete ends a segment: its last entry has been applied.
 func (l *Loop) segmentComplete(s *commitlog.Sealed) error {
-	if s.LastIndex > l.applied {
-		return fmt.Errorf("segment %d ends at %d, but applied is %d", s.Number, s.LastIndex, l.applied)
+	if applied := l.Applied(); s.LastIndex > applied {
+		return fmt.Errorf("segment %d ends at %d, but applied is %d", s.Number, s.LastIndex, applied)
 	}
 	if err := l.checkpoint(); err != nil {
 		return err
 	}
-	segment := consumequeue.Segment{
+	complete := consumequeue.Segment{
 		Number: s.Number, End: s.End, First: s.FirstIndex, Last: s.LastIndex,
 		LastTime: s.LastTime, ChainCRC: s.Chain, Terms: l.terms, Marks: l.marks,
 	}
-	l.terms, l.marks = nil, nil
-	l.options.SegmentComplete(segment)
+	l.terms, l.marks, l.end = nil, nil, 0
+	l.options.SegmentComplete(complete)
 	return nil
 }
 
 // Checkpoint makes the state store hold the state of the applied index, in
-// memory; state.Store.Flush makes it durable.
+// memory; state.Store.Flush makes it durable. An error breaks the loop.
 func (l *Loop) Checkpoint() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken == nil {
-		l.broken = l.checkpoint()
+	if err := l.Err(); err != nil {
+		return err
 	}
-	return l.broken
+	err := l.checkpoint()
+	if err != nil {
+		l.stop(err)
+	}
+	return err
 }
 
 func (l *Loop) checkpoint() error {
+	applied := l.Applied()
 	// Nothing in the state store may be newer than what the log would still
 	// have after a loss of power (flush=async applies before it is durable).
-	if err := l.options.Log.SyncTo(l.applied); err != nil {
+	if err := l.options.Log.SyncTo(applied); err != nil {
 		return err
 	}
 	for _, a := range l.options.Appliers {
 		a.Checkpoint(l.batch)
 	}
 	l.saveTail()
-	if err := l.batch.Checkpoint(l.applied); err != nil {
-		return fmt.Errorf("checkpoint at %d: %w", l.applied, err)
+	if err := l.batch.Checkpoint(applied); err != nil {
+		return fmt.Errorf("checkpoint at %d: %w", applied, err)
 	}
 	return nil
 }
@@ -215,17 +277,26 @@ func (l *Loop) checkpoint() error {
 func (l *Loop) Close() { l.batch.Close() }
 
 // Applied returns the index of the newest entry whose effects exist.
-func (l *Loop) Applied() entry.Index {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.applied
+func (l *Loop) Applied() entry.Index { return entry.Index(l.applied.Load()) }
+
+// Bytes returns how many bytes of the log were applied, or passed over at the
+// start, since the loop was made.
+func (l *Loop) Bytes() int64 { return l.bytes.Load() }
+
+// Err returns what stopped the loop, or nil. It never waits.
+func (l *Loop) Err() error {
+	if err := l.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
-// Err returns what stopped the loop, or nil.
-func (l *Loop) Err() error {
+// Active returns the segment of the newest entry, and the byte in it behind that
+// entry.
+func (l *Loop) Active() (segment uint32, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.broken
+	return l.segment, l.end
 }
 
 // tx is the Tx that appliers are given.

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"math"
+
 	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
@@ -19,10 +21,14 @@ func (l *Loop) produce(c *commitlog.Committed) entry.Result {
 		return refuse(kerr.New(kerr.UnknownTopicOrPartition, "the topic was deleted"))
 	}
 	head := batch.Header(c.Payload)
-	if len(head) < batch.HeaderSize || head.LastOffsetDelta() < 0 {
+	if len(head) < batch.HeaderSize || head.Size() != len(head) || head.LastOffsetDelta() < 0 {
 		return refuse(kerr.New(kerr.CorruptMessage, "entry %d holds no record batch", c.Index))
 	}
 	start, base := queue.Bounds()
+	count := uint32(head.LastOffsetDelta()) + 1
+	if base > math.MaxInt64-entry.Offset(count) {
+		return refuse(kerr.New(kerr.InvalidRecord, "the partition has no offsets left for %d records", count))
+	}
 	idempotent := head.ProducerID() >= 0
 	if idempotent {
 		verdict := l.options.Judge.Judge(c.Partition, head, c.Time)
@@ -40,7 +46,7 @@ func (l *Loop) produce(c *commitlog.Committed) entry.Result {
 		MaxTimestamp: entry.Time(head.MaxTimestamp()),
 		At:           c.Pos.At(),
 		Size:         uint32(len(c.Payload)),
-		Count:        uint32(head.LastOffsetDelta()) + 1,
+		Count:        count,
 	})
 	if idempotent {
 		l.options.Judge.Appended(c.Partition, head, base, &c.Entry)

@@ -127,6 +127,25 @@ func (s *Set) Needed(segment uint32) (bool, error) {
 	return needed || err != nil, err
 }
 
+// TailNeeded reports whether a partition that still exists has batches above its
+// start offset in the segment, which has no attached file. It looks at every
+// queue.
+func (s *Set) TailNeeded(segment uint32) bool {
+	for q := range s.All() {
+		if q.needsTail(segment) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Queue) needsTail(segment uint32) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := q.tailIn(segment)
+	return i >= 0 && q.tails[i].end() > q.start
+}
+
 // Holders calls visit for each partition that needs the segment, in order, with
 // the bytes of its batches there (whole batches, also those below the start
 // offset when others are above it), until visit returns false.
