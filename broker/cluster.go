@@ -128,10 +128,7 @@ func (b *Broker) describeTopicPartitions(_ context.Context, c *protocol.Call) pr
 			return protocol.Answer(response)
 		}
 	}
-	room := b.settings.DescribePartitions
-	if request.ResponsePartitionLimit > 0 {
-		room = min(room, request.ResponsePartitionLimit)
-	}
+	room := min(b.settings.DescribePartitions, max(1, request.ResponsePartitionLimit))
 	from := int32(0)
 	first := ""
 	if request.Cursor != nil {
