@@ -116,13 +116,14 @@ func (m *Meant) Covers(d Difference) bool {
 	return false
 }
 
-// Unused returns the rows that covered nothing: differences that are gone.
+// Unused returns the rows that covered nothing: differences that are gone. Rows about clients are not
+// among them: tests/clients/matrix reads those.
 func (m *Meant) Unused() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
 	for _, r := range m.rows {
-		if !r.used {
+		if !r.used && !strings.HasPrefix(r.casePattern, "client:") {
 			out = append(out, r.casePattern+" "+r.fieldPattern)
 		}
 	}

@@ -161,7 +161,8 @@ public final class KafkaTools {
         List<String> keys = new ArrayList<>();
         r.get("keys").forEach(k -> keys.add(k.asText()));
         ObjectNode out = a.putObject("configs");
-        Pattern p = Pattern.compile("^\\s+([\\w.]+)=(.*) sensitive=\\w+ synonyms=\\{(.*)\\}$");
+        // The first synonym is the one in force; the others are the broker's affair.
+        Pattern p = Pattern.compile("^\\s+([\\w.]+)=(.*) sensitive=\\w+ synonyms=\\{(\\w*).*\\}$");
         tool("ConfigCommand", "", args.toArray(new String[0])).lines().forEach(l -> {
             Matcher m = p.matcher(l);
             if (m.matches() && keys.contains(m.group(1))) {

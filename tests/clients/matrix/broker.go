@@ -47,7 +47,30 @@ func meet(ctx context.Context, name, addr, runID string) (*broker, error) {
 		return nil, fmt.Errorf("%s: no broker in its metadata", name)
 	}
 	b.node = strconv.Itoa(int(meta.Brokers[0].NodeID))
+	if err := b.warmUp(ctx); err != nil {
+		return nil, err
+	}
 	return b, b.writeCanonical(ctx)
+}
+
+// warmUp waits until groups are served: Kafka makes a topic for them at the first question, and
+// tells clients to wait while it loads it.
+func (b *broker) warmUp(ctx context.Context) error {
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		found := b.adm.FindGroupCoordinators(ctx, "warm-up")
+		err := found.Error()
+		if err == nil {
+			_, err = b.adm.ListGroups(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: groups are not served: %w", b.name, err)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 }
 
 func (b *broker) close() { b.cl.Close() }

@@ -142,7 +142,7 @@ func installPython(ctx context.Context, src string) (func(name, addr string) *ex
 }
 
 func pythonCommand(python, dir, name, addr string) *exec.Cmd {
-	cmd := exec.Command(python, filepath.Join(dir, name+".py"), addr)
+	cmd := exec.Command(python, filepath.Join(dir, "drive-"+name+".py"), addr)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	return cmd
 }

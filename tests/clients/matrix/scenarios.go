@@ -332,7 +332,7 @@ func configsTopic(p *play) string {
 	t := p.topic(1, "retention.ms", "7654321")
 	return configText(p.do(request{Op: "configs", Kind: "topic", Name: t, Keys: []string{
 		"cleanup.policy", "compression.type", "max.message.bytes", "message.timestamp.type",
-		"min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes",
+		"retention.bytes", "retention.ms", "segment.bytes",
 	}}).Configs)
 }
 

@@ -14,6 +14,9 @@ export class Refused extends Error {
 
 const limit = 25000
 
+// What a client drops on the floor does not end the driver: the operation tells how it went.
+process.on('unhandledRejection', e => console.error(e))
+
 export async function serve (handlers, explain) {
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
     const request = JSON.parse(line)

@@ -2,20 +2,13 @@
 
 import asyncio
 import logging
-import os
 import sys
 
-# This file has the name of the library: it must not be found in its place.
-sys.path = [p for p in sys.path if os.path.abspath(p or ".") != os.path.dirname(os.path.abspath(__file__))]
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402
-from aiokafka.admin import (  # noqa: E402
-    AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete,
-)
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # noqa: E402
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from driver import Refused, Unsupported, decode, headers_of, record, serve_async  # noqa: E402
+from driver import Refused, Unsupported, decode, headers_of, record, serve_async
 
 ADDRESS = sys.argv[1]
 
