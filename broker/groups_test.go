@@ -2,6 +2,9 @@ package broker_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -387,4 +390,33 @@ func TestStoppingTheBrokerAnswersWhoWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, resp.(*kmsg.JoinGroupResponse).ErrorCode, kerr.CoordinatorNotAvailable)
+}
+
+func TestMetricsTellOfGroups(t *testing.T) {
+	n := start(t, "group.initial.rebalance.delay.ms", "0", "http.listen", "127.0.0.1:0")
+	n.topic("a", 1)
+	c := n.client()
+	m := c.join("g")
+	m.sync(t, m.id, "all")
+	wantCodes(t, ask[*kmsg.OffsetCommitResponse](c, 8, commitRequest("simple", committed{topic: "a", offset: 1})), kerr.None)
+	wantCodes(t, ask[*kmsg.OffsetCommitResponse](c, 8, commitRequest("g", committed{topic: "a", offset: 1})), kerr.UnknownMemberID)
+	resp, err := http.Get("http://" + n.HTTPAddr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for _, line := range []string{
+		`sluice_groups{state="Stable"} 1`, `sluice_groups{state="Empty"} 1`, `sluice_groups{state="PreparingRebalance"} 0`,
+		"sluice_group_members 1", "sluice_group_offsets 1", "sluice_group_rebalances_total 1", "sluice_group_commits_total 1",
+		"sluice_group_refused_commits_total 1", "sluice_group_held_requests 0",
+	} {
+		if !strings.Contains(string(text), "\n"+line+"\n") {
+			t.Errorf("there is no line %s", line)
+		}
+	}
 }
