@@ -48,6 +48,7 @@ type Broker struct {
 	fetches    sync.Pool    // *fetching
 	fetched    atomic.Int64 // bytes of records in responses to Fetch that are on their way
 	decoders   decoders
+	describing chan struct{} // has a slot for each large answer to DescribeConfigs
 	routes     *protocol.Routes
 	server     *conn.Server
 	http       *metrics.Server
@@ -69,7 +70,7 @@ type address struct {
 // Start opens the data folder and serves. When it returns without error, every
 // listener takes requests.
 func Start(settings *config.Broker, logger *zap.Logger) (_ *Broker, err error) {
-	b := &Broker{settings: settings, logger: logger, decoders: newDecoders()}
+	b := &Broker{settings: settings, logger: logger, decoders: newDecoders(), describing: make(chan struct{}, manyConfigsSlots)}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	if b.dataDir, err = filepath.Abs(settings.DataDir); err != nil {
 		return nil, err

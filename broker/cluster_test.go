@@ -294,7 +294,9 @@ func TestDescribeLogDirsAtEveryVersion(t *testing.T) {
 			version >= 4 && (resp.Dirs[0].TotalBytes <= 0 || resp.Dirs[0].UsableBytes <= 0) {
 			t.Fatalf("got %+v", resp)
 		}
-		req.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "a", Partitions: []int32{1, 9}}, {Topic: "c", Partitions: []int32{0}}, {Topic: "b"}}
+		req.Topics = []kmsg.DescribeLogDirsRequestTopic{
+			{Topic: "a", Partitions: []int32{1, 9, 1}}, {Topic: "c", Partitions: []int32{0}}, {Topic: "b"}, {Topic: "a", Partitions: []int32{1}},
+		}
 		dir := ask[*kmsg.DescribeLogDirsResponse](n.client(), version, req).Dirs[0]
 		if len(dir.Topics) != 1 || len(dir.Topics[0].Partitions) != 1 || dir.Topics[0].Partitions[0].Size != size {
 			t.Errorf("got %+v", dir.Topics)

@@ -13,15 +13,50 @@ import (
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
+// How many configs an answer to DescribeConfigs may hold, and from how many on
+// only a few such answers are made at a time. A request of a megabyte can name
+// a topic 200,000 times, each of which would have 40 configs with their texts.
+const (
+	mostConfigs      = 1_000_000
+	manyConfigs      = 20_000
+	manyConfigsSlots = 2
+)
+
 // describeConfigs answers DescribeConfigs (C-1 to C-4).
-func (b *Broker) describeConfigs(_ context.Context, c *protocol.Call) protocol.Pending {
+func (b *Broker) describeConfigs(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.DescribeConfigsRequest)
-	response := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	count := 0
 	for i := range request.Resources {
-		in := &request.Resources[i]
-		out := kmsg.NewDescribeConfigsResponseResource()
+		if asked := len(request.Resources[i].ConfigNames); asked > 0 {
+			count += asked
+		} else {
+			count += config.Count(request.Resources[i].ResourceType == kmsg.ConfigResourceTypeTopic)
+		}
+	}
+	answer := protocol.Response{}
+	var unfit error
+	switch {
+	case count > mostConfigs:
+		unfit = kerr.New(kerr.InvalidRequest, "the request asks for %d configs; at most %d at a time", count, mostConfigs)
+	case count > manyConfigs:
+		select {
+		case b.describing <- struct{}{}:
+			answer.Release = func() { <-b.describing }
+		case <-ctx.Done():
+			unfit = kerr.New(kerr.RequestTimedOut, "other large answers are on their way")
+		}
+	}
+	response := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	response.Resources = make([]kmsg.DescribeConfigsResponseResource, len(request.Resources))
+	for i := range request.Resources {
+		in, out := &request.Resources[i], &response.Resources[i]
+		*out = kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
-		entries, err := b.describeResource(in, request.IncludeSynonyms)
+		var entries []config.Entry
+		err := unfit
+		if err == nil {
+			entries, err = b.describeResource(in, request.IncludeSynonyms)
+		}
 		code, message := kerr.Of(err), ""
 		if err != nil && code != kerr.UnknownTopicOrPartition {
 			message = kerr.Message(err)
@@ -30,9 +65,9 @@ func (b *Broker) describeConfigs(_ context.Context, c *protocol.Call) protocol.P
 		for j := range entries {
 			out.Configs = append(out.Configs, describedConfig(&entries[j], request.IncludeDocumentation))
 		}
-		response.Resources = append(response.Resources, out)
 	}
-	return protocol.Answer(response)
+	answer.Message = response
+	return protocol.Ready(answer)
 }
 
 func (b *Broker) describeResource(in *kmsg.DescribeConfigsRequestResource, synonyms bool) ([]config.Entry, error) {

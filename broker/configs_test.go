@@ -114,6 +114,28 @@ func TestDescribeConfigsRefuses(t *testing.T) {
 	}
 }
 
+func TestDescribeConfigsBoundsItsAnswer(t *testing.T) {
+	n := start(t)
+	n.topic("a", 1)
+	req := describeRequest(topicConfigs, "a")
+	for range 1000 {
+		req.Resources = append(req.Resources, req.Resources[0])
+	}
+	for range 3 { // more than there are slots for large answers
+		resp := ask[*kmsg.DescribeConfigsResponse](n.client(), 4, req)
+		if last := resp.Resources[1000]; last.ErrorCode != 0 || len(last.Configs) < 30 {
+			t.Fatalf("got %+v", last)
+		}
+	}
+	for range 30_000 {
+		req.Resources = append(req.Resources, req.Resources[0])
+	}
+	resp := ask[*kmsg.DescribeConfigsResponse](n.client(), 4, req)
+	if last := resp.Resources[31_000]; kerr.Code(last.ErrorCode) != kerr.InvalidRequest || *last.ErrorMessage == "" || len(last.Configs) > 0 {
+		t.Errorf("got %+v", last)
+	}
+}
+
 func TestAlterConfigsReplacesAll(t *testing.T) {
 	n := start(t)
 	eachVersion(t, 0, 2, func(t *testing.T, version int16) {

@@ -43,14 +43,17 @@ func (b *Broker) describeLogDirs(_ context.Context, c *protocol.Call) protocol.P
 			add(topic, func(int32) bool { return true })
 		}
 	}
-	for i := range request.Topics {
-		topic := b.catalog.Topic(request.Topics[i].Topic)
+	for _, named := range gather(len(request.Topics),
+		func(t int) topicKey { return topicKey{name: request.Topics[t].Topic} },
+		func(t int) int { return len(request.Topics[t].Partitions) },
+		func(t, p int) int32 { return request.Topics[t].Partitions[p] }) {
+		topic := b.catalog.Topic(request.Topics[named.topic].Topic)
 		if topic == nil {
 			continue
 		}
-		wanted := make(map[int32]bool, len(request.Topics[i].Partitions))
-		for _, index := range request.Topics[i].Partitions {
-			wanted[index] = true
+		wanted := make(map[int32]bool, len(named.partitions))
+		for _, p := range named.partitions {
+			wanted[p.index] = true
 		}
 		add(topic, func(index int32) bool { return wanted[index] })
 	}

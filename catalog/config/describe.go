@@ -129,6 +129,14 @@ func DescribeClusterDefaults(cluster Overrides, names []string, synonyms bool) [
 	return entries
 }
 
+// Count returns how many settings a topic, or else a broker, has.
+func Count(topic bool) int {
+	if topic {
+		return len(topicTable)
+	}
+	return len(brokerTable)
+}
+
 func asked(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
