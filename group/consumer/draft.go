@@ -33,13 +33,15 @@ type draft struct {
 	bytes              int                // of the members' Info
 	modernGone         bool               // a member of the consumer protocol is gone
 
-	bump         bool // the group epoch is to grow
-	resubscribed bool // members or subscriptions are different
-	repatterned  bool // patterns that members subscribe to are different
-	beaten       *Heartbeat
-	sorted       []*Member // as list returns them; nil: to be made anew
-	sizes        *sizes    // as topics returns them; nil: to be made anew
+	bump         bool        // the group epoch is to grow
+	resubscribed bool        // members or subscriptions are different
+	entered      bool        // a member of the consumer protocol was heard of
+	repatterned  bool        // patterns that members subscribe to are different
+	asked        *Resolution // patterns that members who were heard of wait for
+	sorted       []*Member   // as list returns them; nil: to be made anew
+	sizes        *sizes      // as topics returns them; nil: to be made anew
 
+	job       *Job // that it has set off
 	steps     []step
 	expired   []string
 	downgrade *Downgrade
@@ -54,6 +56,7 @@ type place struct {
 // step is a request of the batch with its answer in the making.
 type step struct {
 	request any // *Heartbeat, *classic.Join or *Leave
+	at      time.Time
 	err     error
 	id      string   // of the member, if it is to be moved on and told of it
 	before  *Current // where it stood
@@ -277,6 +280,9 @@ func (d *draft) propose(out *Output) bool {
 		return false
 	}
 	if d.g.upgraded != nil {
+		if !d.entered {
+			return false // nobody has come for whom it would be done
+		}
 		c = difference(d.g.id, nil, next)
 		c.FromClassic, c.Generation = true, d.base.Epoch
 	}
@@ -288,27 +294,35 @@ func (d *draft) propose(out *Output) bool {
 }
 
 // take handles the first step of a request.
-func (d *draft) take(now time.Time, request any) {
-	switch r := request.(type) {
-	case *Heartbeat:
-		d.steps = append(d.steps, d.heartbeat(now, r))
-	case *classic.Join:
-		d.steps = append(d.steps, d.join(now, r))
-	case *Leave:
-		d.steps = append(d.steps, d.leave(r))
+func (d *draft) take(p parked, now time.Time) {
+	var s step
+	switch r := p.request.(type) {
 	case *Job:
 		d.useTarget(r)
+		return
 	case *Resolution:
 		d.useResolution(now, r)
+		return
+	case *Heartbeat:
+		d.expireSlow(r.MemberID, p.at)
+		s = d.heartbeat(now, r)
+	case *classic.Join:
+		d.expireSlow(r.MemberID, p.at)
+		s = d.join(now, r)
+	case *Leave:
+		s = d.leave(r)
 	}
+	s.at = p.at
+	d.steps = append(d.steps, s)
 }
 
 // complete handles the second step of the batch.
 func (d *draft) complete(now time.Time, out *Output) {
+	out.Expired = append(out.Expired, d.expired...)
 	if d.maybeDowngrade() {
 		return
 	}
-	d.patterns(now, out)
+	d.resolve(now, out)
 	d.group(now, out)
 	for i := range d.steps {
 		if s := &d.steps[i]; s.err == nil && s.id != "" {
@@ -393,10 +407,10 @@ func (d *draft) subscribes(i *Info, id entry.TopicID) bool {
 }
 
 // requests returns the requests of the batch, to be handled again.
-func (d *draft) requests() []any {
-	out := make([]any, 0, len(d.steps))
+func (d *draft) requests() []parked {
+	out := make([]parked, 0, len(d.steps))
 	for i := range d.steps {
-		out = append(out, d.steps[i].request)
+		out = append(out, parked{d.steps[i].request, d.steps[i].at})
 	}
 	return out
 }
@@ -409,8 +423,34 @@ func (d *draft) release(now time.Time, out *Output) {
 	for i := range d.steps {
 		s := &d.steps[i]
 		s.answer(out)
+		d.forgive(s, now)
 		if join, ok := s.request.(*classic.Join); ok && s.err == nil {
 			d.g.hasJoined(s.joined.MemberID, join, now)
+		}
+	}
+}
+
+// forgive begins the session of a member that is answered anew, and does not
+// count the time that it waited: it could say nothing meanwhile.
+func (d *draft) forgive(s *step, now time.Time) {
+	id := s.id
+	switch r := s.request.(type) {
+	case *Heartbeat:
+		id = r.MemberID
+	case *classic.Join:
+		id = r.MemberID
+	}
+	if s.id != "" {
+		id = s.id
+	}
+	at := d.g.seats[id]
+	if at == nil {
+		return
+	}
+	d.g.renew(at, now)
+	for _, deadline := range []*time.Time{&at.revoke, &at.join, &at.sync} {
+		if !deadline.IsZero() {
+			*deadline = deadline.Add(now.Sub(s.at))
 		}
 	}
 }

@@ -17,27 +17,29 @@ type Group struct {
 	state    *State // nil if there is none
 	upgraded *State // what a classic group was made into, until an entry has it
 
-	seats     map[string]*seat // by member id
-	static    map[string]*seat // by instance id
-	owners    map[entry.TopicID]*owned
-	classic   int // members of the classic protocol
-	patterned int // members that subscribe by a pattern
-	bytes     int // of the members' Info
+	seats   map[string]*seat // by member id
+	static  map[string]*seat // by instance id
+	owners  map[entry.TopicID]*owned
+	classic int // members of the classic protocol
+	bytes   int // of the members' Info
 
 	checked   uint64 // version of the topics that the state's hash was compared with
 	unchecked bool   // it never was
 
 	inFlight *draft
-	parked   []any // requests and results that wait until nothing is in flight
+	parked   []parked // wait until nothing is in flight
 
-	assigning   bool      // a Job is out
-	assigned    time.Time // when a target was last computed
-	resolving   bool      // a Resolution is out
-	resolved    time.Time // when patterns were last resolved; zero: never
-	resolvedFor uint64    // version of the topics then
-	unresolved  bool      // some pattern is to be resolved by the next heartbeat
+	job      *Job                // that is out
+	assigned time.Time           // when a target was last computed
+	patterns map[string]resolved // that members subscribe to
 
 	wake time.Time // not after the next deadline; zero for none
+}
+
+// parked is a request or a result with the time at which it came.
+type parked struct {
+	request any
+	at      time.Time
 }
 
 // seat is a member with what the state does not have of it.
@@ -79,7 +81,7 @@ func (g *Group) SetSettings(s *Settings) { g.settings = s }
 // Idle reports whether nothing of the group is worth keeping but what the state
 // has.
 func (g *Group) Idle() bool {
-	return len(g.seats) == 0 && g.inFlight == nil && len(g.parked) == 0 && !g.assigning && !g.resolving && g.upgraded == nil
+	return len(g.seats) == 0 && g.inFlight == nil && len(g.parked) == 0 && g.job == nil && g.upgraded == nil
 }
 
 // Wake returns when Tick is to be called at the latest; zero for never.
@@ -138,9 +140,6 @@ func compareMembers(a, b *Member) int {
 // vacate forgets what is derived from a member that becomes next, or goes.
 func (g *Group) vacate(m, next *Member) {
 	g.bytes -= m.Info.size()
-	if m.Info.Regex != "" {
-		g.patterned--
-	}
 	if m.Info.Classic != nil {
 		g.classic--
 	}
@@ -164,9 +163,6 @@ func (g *Group) occupy(old, m *Member, now time.Time) {
 	}
 	at.member = m
 	g.bytes += m.Info.size()
-	if m.Info.Regex != "" {
-		g.patterned++
-	}
 	if m.Info.Classic != nil {
 		g.classic++
 	}
@@ -251,11 +247,11 @@ func (g *Group) Stored(now time.Time, s *State, err error, out *Output) {
 	case d == nil:
 	case err == nil && d.downgrade != nil:
 		d.release(now, out)
-		for _, request := range g.parked {
-			switch request.(type) {
+		for _, p := range g.parked {
+			switch p.request.(type) {
 			case *Job, *Resolution:
 			default:
-				out.Rerouted = append(out.Rerouted, request)
+				out.Rerouted = append(out.Rerouted, p.request)
 			}
 		}
 		g.parked = nil
@@ -263,6 +259,8 @@ func (g *Group) Stored(now time.Time, s *State, err error, out *Output) {
 	case err == nil:
 		d.release(now, out)
 	case kerr.Of(err) == kerr.CoordinatorNotAvailable && s.index() != d.base.Index && !upgrade:
+		d.disown()
+		d.askAgain()
 		g.parked = append(d.requests(), g.parked...)
 	default:
 		g.refuse(now, d, out)
@@ -279,21 +277,25 @@ const storeRetry = time.Second
 // those behind it.
 func (g *Group) refuse(now time.Time, d *draft, out *Output) {
 	err := kerr.New(kerr.CoordinatorNotAvailable, "the change of the group could not be written down; try again")
-	for _, request := range g.parked {
-		switch request.(type) {
+	d.disown()
+	for _, p := range g.parked {
+		switch r := p.request.(type) {
 		case *Job:
-			g.assigning = false
+			g.job = nil
 		case *Resolution:
-			g.resolving, g.unresolved = false, true
+			for _, pattern := range r.patterns {
+				delete(g.patterns, pattern)
+			}
 		default:
-			d.steps = append(d.steps, step{request: request})
+			d.steps = append(d.steps, step{request: p.request, at: p.at})
 		}
 	}
 	g.parked = nil
-	g.unresolved = g.unresolved || len(d.regexes) > 0
+	d.askAgain()
 	for i := range d.steps {
 		d.steps[i].err = err
 		d.steps[i].answer(out)
+		d.forgive(&d.steps[i], now)
 	}
 	g.wakeBy(now.Add(storeRetry))
 }
@@ -317,8 +319,8 @@ func (g *Group) resume(now time.Time, out *Output) {
 	if len(g.parked) == 0 {
 		g.parked = nil
 	}
-	for _, request := range batch {
-		d.take(now, request)
+	for _, p := range batch {
+		d.take(p, now)
 	}
 	d.expire(now, out)
 	g.finish(now, d, out)
@@ -326,12 +328,13 @@ func (g *Group) resume(now time.Time, out *Output) {
 
 // handle handles a request or a result now, or when nothing is in flight.
 func (g *Group) handle(now time.Time, request any, out *Output) {
+	p := parked{request, now}
 	if g.inFlight != nil {
-		g.parked = append(g.parked, request)
+		g.parked = append(g.parked, p)
 		return
 	}
 	d := g.draft()
-	d.take(now, request)
+	d.take(p, now)
 	g.finish(now, d, out)
 }
 
@@ -360,13 +363,13 @@ func (g *Group) Tick(now time.Time, out *Output) {
 // expire removes members that are silent or slow, and finds the next deadline.
 func (d *draft) expire(now time.Time, out *Output) {
 	g := d.g
+	if len(g.parked) > 0 {
+		return // their senders are not silent
+	}
 	g.wake = time.Time{}
 	for id, at := range g.seats {
-		switch {
-		case due(at.session, now), due(at.revoke, now), due(at.join, now), due(at.sync, now):
-			if d.member(id) == at.member { // else it has just been heard of, or has gone
-				d.expired = append(d.expired, id)
-			}
+		if (due(at.session, now) || at.slow(now)) && d.member(id) == at.member { // else it has just gone
+			d.expired = append(d.expired, id)
 		}
 		for _, t := range [...]time.Time{at.session, at.revoke, at.join, at.sync} {
 			if now.Before(t) {
@@ -376,9 +379,23 @@ func (d *draft) expire(now time.Time, out *Output) {
 	}
 	slices.Sort(d.expired)
 	for _, id := range d.expired {
+		d.remove(id) // or nothing, if that was done
+	}
+}
+
+// slow reports whether at the time the member should have done something that it
+// has not.
+func (at *seat) slow(t time.Time) bool {
+	return due(at.revoke, t) || due(at.join, t) || due(at.sync, t)
+}
+
+// expireSlow removes the member if it was slow already when its request came, as
+// Tick would have done at that time. One that was only silent may go on.
+func (d *draft) expireSlow(id string, came time.Time) {
+	if at := d.g.seats[id]; at != nil && at.slow(came) && d.member(id) == at.member {
+		d.expired = append(d.expired, id)
 		d.remove(id)
 	}
-	out.Expired = append(out.Expired, d.expired...)
 }
 
 func due(deadline, now time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }

@@ -63,12 +63,12 @@ func (g *Group) Heartbeat(now time.Time, h *Heartbeat, out *Output) {
 func (g *Group) quiet(now time.Time, h *Heartbeat) *seat {
 	at := g.seats[h.MemberID]
 	s := g.state
-	if at == nil || s.Epoch != s.TargetEpoch || h.Epoch != s.TargetEpoch || h.full() || g.stale() || g.regexDue(now) {
+	if at == nil || s.Epoch != s.TargetEpoch || h.Epoch != s.TargetEpoch || h.full() || g.stale() {
 		return nil
 	}
 	i := at.member.Info
 	switch {
-	case !at.member.Current.settledAt(h.Epoch), i.Classic != nil,
+	case g.regexDue(i.Regex, now), !at.member.Current.settledAt(h.Epoch), i.Classic != nil,
 		h.Instance != nil && *h.Instance != i.Instance,
 		h.Rack != nil && *h.Rack != i.Rack,
 		h.RebalanceTimeout >= 0 && h.RebalanceTimeout != i.RebalanceTimeout,
@@ -102,7 +102,8 @@ func (d *draft) heartbeat(now time.Time, h *Heartbeat) step {
 	}
 	s.id, s.before = m.ID, m.Current
 	d.renew(m.ID, now)
-	d.beaten = h
+	d.entered = true
+	d.ask(d.member(m.ID).Info.Regex, h.Visible, now)
 	return s
 }
 

@@ -69,9 +69,6 @@ type Current struct {
 // settledAt reports whether nothing is left to do for the target of the epoch.
 func (c *Current) settledAt(epoch int32) bool { return c.Phase == Settled && c.Epoch == epoch }
 
-// held returns all that is not free for others.
-func (c *Current) held() assign.Assignment { return c.Assigned.Set.Plus(c.Revoked.Set) }
-
 // Holding is a set of partitions that knows since which epoch each was assigned.
 type Holding struct {
 	Set    assign.Assignment

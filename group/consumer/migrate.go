@@ -31,8 +31,7 @@ func Upgrade(id string, settings *Settings, topics Topics, m *classic.Metadata) 
 			return nil, kerr.New(kerr.GroupIDNotFound, "classic group %q cannot become a consumer group: member %q: %v", id, m.Members[i].ID, err)
 		}
 		// What a leader has given to two members, the first keeps.
-		one.Current.Assigned.Set = free(one.Current.Assigned.Set, taken)
-		one.Current.Assigned = one.Current.Assigned.carry(one.Current.Assigned.Set, m.Generation)
+		one.Current.Assigned = Holding{}.carry(free(one.Current.Assigned.Set, taken), m.Generation)
 		one.Target = one.Current.Assigned.Set
 		s.Members = append(s.Members, one)
 	}

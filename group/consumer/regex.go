@@ -44,9 +44,8 @@ func compile(pattern string) (*regexp.Regexp, error) {
 // goroutine.
 type Resolution struct {
 	patterns []string
-	visible  func(topic string) bool
+	visible  []func(topic string) bool // to who asked for the pattern; nil: all
 	version  uint64
-	all      bool // of the group's patterns
 	topics   [][]string
 }
 
@@ -59,16 +58,8 @@ func (r *Resolution) Run(topics Topics) {
 		compiled[i], _ = compile(p) // CheckRegex has; what does not compile matches nothing
 	}
 	topics.Names(func(name string) bool {
-		hidden, asked := false, false
 		for i, re := range compiled {
-			if re == nil || !re.MatchString(name) {
-				continue
-			}
-			if !asked {
-				asked = true
-				hidden = r.visible != nil && !r.visible(name)
-			}
-			if !hidden {
+			if re != nil && re.MatchString(name) && (r.visible[i] == nil || r.visible[i](name)) {
 				r.topics[i] = append(r.topics[i], name)
 			}
 		}
@@ -80,75 +71,87 @@ func (r *Resolution) Run(topics Topics) {
 	}
 }
 
-// regexDue reports whether the patterns are to be resolved again, for changed
-// topics or for changed permissions.
-func (g *Group) regexDue(now time.Time) bool {
-	if g.patterned == 0 || g.resolving {
-		return false
-	}
-	if g.unresolved || g.resolved.IsZero() || !now.Before(g.resolved.Add(g.settings.RegexRefresh)) {
-		return true
-	}
-	return g.resolvedFor != g.topics.Version() && !now.Before(g.resolved.Add(regexInterval))
+// resolved says when a pattern was last resolved. After a restart that is not
+// known; what the state has of it holds until somebody who subscribes to it is
+// heard of.
+type resolved struct {
+	at      time.Time
+	version uint64      // of the topics
+	by      *Resolution // that is out; nil: none
 }
 
-// patterns forgets those that nobody subscribes to, and resolves those that are
-// not resolved, or all when that is due. What a pattern matches depends on what
-// the member who asks may know; so only a heartbeat sets it off.
-func (d *draft) patterns(now time.Time, out *Output) {
-	due := d.beaten != nil && d.g.regexDue(now)
-	if !d.repatterned && !due {
-		return
+// regexDue reports whether a pattern is to be resolved: for the first time, for
+// changed topics, or for changed permissions.
+func (g *Group) regexDue(pattern string, now time.Time) bool {
+	if pattern == "" {
+		return false
 	}
-	used := make(map[string]bool)
-	var all, unresolved []string
-	for _, m := range d.list() {
-		if p := m.Info.Regex; p != "" && !used[p] {
-			used[p] = true
-			all = append(all, p)
-			if d.regex(p) == nil {
-				unresolved = append(unresolved, p)
+	p, ok := g.patterns[pattern]
+	switch {
+	case !ok:
+		return true
+	case p.by != nil:
+		return false
+	case !now.Before(p.at.Add(g.settings.RegexRefresh)):
+		return true
+	}
+	return p.version != g.topics.Version() && !now.Before(p.at.Add(regexInterval))
+}
+
+// ask notes that the pattern of a member that was heard of is to be resolved, if
+// it is. What a pattern matches depends on what its subscribers may know of; so
+// each is resolved for one of them.
+func (d *draft) ask(pattern string, visible func(string) bool, now time.Time) {
+	if d.asked == nil || !slices.Contains(d.asked.patterns, pattern) {
+		if d.g.regexDue(pattern, now) {
+			if d.asked == nil {
+				d.asked = &Resolution{}
 			}
+			d.asked.patterns = append(d.asked.patterns, pattern)
+			d.asked.visible = append(d.asked.visible, visible)
 		}
 	}
-	for _, r := range d.base.Regexes {
-		if !used[r.Pattern] {
-			d.setRegex(r.Pattern, nil)
-		}
+}
+
+// resolve forgets patterns that nobody subscribes to, and resolves those that were
+// asked for: at once if there are few topics.
+func (d *draft) resolve(now time.Time, out *Output) {
+	if d.repatterned {
+		d.forgetPatterns()
 	}
-	for p := range d.regexes {
-		if !used[p] {
-			d.setRegex(p, nil)
-		}
-	}
-	r := &Resolution{patterns: unresolved}
-	if r.all = due && !d.g.unresolved; r.all {
-		r.patterns = all
-	}
-	d.g.unresolved = len(unresolved) > 0 && (d.beaten == nil || d.g.resolving)
-	if len(r.patterns) == 0 || d.g.unresolved {
+	r := d.asked
+	if r == nil {
 		return
 	}
-	slices.Sort(r.patterns)
-	r.visible = d.beaten.Visible
+	d.g.patterns = orMake(d.g.patterns)
 	if d.g.topics.Count() <= inlineNames {
 		r.Run(d.g.topics)
 		d.useResolution(now, r)
 		return
 	}
-	d.g.resolving = true
+	for _, p := range r.patterns {
+		d.g.patterns[p] = resolved{at: now, by: r}
+	}
 	out.Resolution = r
 }
 
-// useResolution is the first step of a resolution.
-func (d *draft) useResolution(now time.Time, r *Resolution) {
-	g := d.g
-	g.resolving = false
-	d.repatterned = d.repatterned || g.unresolved
-	if r.all || g.resolved.IsZero() {
-		g.resolved, g.resolvedFor = now, r.version
+func (d *draft) forgetPatterns() {
+	used := make(map[string]bool)
+	for _, m := range d.list() {
+		used[m.Info.Regex] = true
 	}
+	for _, r := range d.base.Regexes {
+		if !used[r.Pattern] {
+			d.setRegex(r.Pattern, nil)
+			delete(d.g.patterns, r.Pattern)
+		}
+	}
+}
+
+// useResolution is the first step of a resolution that was handed in.
+func (d *draft) useResolution(now time.Time, r *Resolution) {
 	for i, p := range r.patterns {
+		d.g.patterns[p] = resolved{at: now, version: r.version}
 		old := d.regex(p)
 		if old != nil && slices.Equal(old.Topics, r.topics[i]) || !d.uses(p) {
 			continue
@@ -157,13 +160,19 @@ func (d *draft) useResolution(now time.Time, r *Resolution) {
 		if old != nil || len(r.topics[i]) > 0 {
 			d.bump, d.resubscribed = true, true
 		}
-		d.sizes = nil
 	}
 }
 
 // uses reports whether a member subscribes to the pattern.
 func (d *draft) uses(pattern string) bool {
 	return slices.ContainsFunc(d.list(), func(m *Member) bool { return m.Info.Regex == pattern })
+}
+
+// askAgain lets patterns be resolved anew whose topics could not be written down.
+func (d *draft) askAgain() {
+	for p := range d.regexes {
+		delete(d.g.patterns, p)
+	}
 }
 
 // Resolved hands over a resolution that was run.

@@ -119,7 +119,7 @@ func (s *scenario) run(d *datadriven.TestData) {
 	case "classic":
 		s.showClassic()
 	case "commit":
-		s.commit(words[0], named)
+		s.commit(words, named)
 	case "fetch":
 		id := &words[0]
 		if *id == "nobody" {
@@ -441,7 +441,8 @@ func (s *scenario) showClassic() {
 	}
 }
 
-func (s *scenario) commit(id string, named map[string][]string) {
+func (s *scenario) commit(words []string, named map[string][]string) {
+	id := words[0]
 	if id == "nobody" {
 		id = ""
 	}
@@ -449,7 +450,7 @@ func (s *scenario) commit(id string, named map[string][]string) {
 	if v := number(named, "version"); v != 0 {
 		version = int16(v)
 	}
-	c, err := s.state.CheckCommit(id, number(named, "epoch"), version, named["txn"] != nil)
+	c, err := s.state.CheckCommit(id, number(named, "epoch"), version, slices.Contains(words[1:], "txn"))
 	if err != nil {
 		s.printf("%v", kerr.Of(err))
 		return

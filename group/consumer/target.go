@@ -115,8 +115,8 @@ func (j *Job) size() int {
 	return n
 }
 
-// job returns the computation of a target for the draft's epoch.
-func (d *draft) job() *Job {
+// newJob returns the computation of a target for the draft's epoch.
+func (d *draft) newJob() *Job {
 	topics := d.topics()
 	j := &Job{epoch: d.epoch, assignor: d.assignor()}
 	j.group.Topics = topics.all
@@ -157,7 +157,7 @@ func (d *draft) assignor() assign.Assignor {
 // computed later.
 func (d *draft) assign(now time.Time, out *Output) {
 	g := d.g
-	if g.assigning {
+	if g.job != nil {
 		return
 	}
 	first := d.targetEpoch == 0 || !hasMembers(d.base)
@@ -166,11 +166,10 @@ func (d *draft) assign(now time.Time, out *Output) {
 		return
 	}
 	g.assigned = now
-	j := d.job()
+	j := d.newJob()
 	// A member cannot be in epoch 0, so the first target does not wait.
 	if !first && j.size() > g.settings.MaxInline {
-		g.assigning = true
-		out.Job = j
+		g.job, d.job, out.Job = j, j, j
 		return
 	}
 	j.Run()
@@ -179,9 +178,19 @@ func (d *draft) assign(now time.Time, out *Output) {
 
 func hasMembers(s *State) bool { return len(s.Members) > 0 }
 
+// disown forgets the job of a draft that did not come into effect.
+func (d *draft) disown() {
+	if d.job != nil && d.g.job == d.job {
+		d.g.job = nil
+	}
+}
+
 // useTarget is the first step of a target that a job has computed.
 func (d *draft) useTarget(j *Job) {
-	d.g.assigning = false
+	if d.g.job != j {
+		return // it was for an epoch that did not come about
+	}
+	d.g.job = nil
 	if j.epoch > d.targetEpoch && j.epoch <= d.epoch {
 		d.setTarget(j)
 	}
@@ -197,6 +206,9 @@ func (d *draft) setTarget(j *Job) {
 	d.targetEpoch = j.epoch
 	for i := range j.group.Members {
 		m := d.member(j.group.Members[i].ID)
+		if instance := j.group.Members[i].Instance; m == nil && instance != "" {
+			m = d.staticMember(instance) // it has another id by now
+		}
 		if m == nil || m.Target.Equal(j.targets[i]) {
 			continue
 		}

@@ -37,6 +37,10 @@ const (
 	TypeDeleteGroup   Type = 51
 	TypeClassicGroup  Type = 52
 	TypeClassicMember Type = 53
+	// Types 56 to 60: group/consumer and group/queuelock.
+	TypeConsumerGroup  Type = 56
+	TypeDowngradeGroup Type = 57
+	TypeQueueLock      Type = 58
 )
 
 var typeNames = map[Type]string{
@@ -55,6 +59,9 @@ var typeNames = map[Type]string{
 	TypeDeleteGroup:        "delete-group",
 	TypeClassicGroup:       "classic-group",
 	TypeClassicMember:      "classic-member",
+	TypeConsumerGroup:      "consumer-group",
+	TypeDowngradeGroup:     "downgrade-group",
+	TypeQueueLock:          "queue-lock",
 }
 
 // String returns the name that dumps and error messages show.
