@@ -89,7 +89,7 @@ func TestACrashAfterAnyFileOperationLosesNothing(t *testing.T) {
 	for _, mode := range []commitlog.FlushMode{commitlog.FlushSync, commitlog.FlushAsync} {
 		t.Run("flush="+mode.String(), func(t *testing.T) {
 			t.Parallel()
-			crashAfterEach(t, 250, every(1), func(o *log.Options) { o.Flush = mode })
+			crashAfterEach(t, 250, every(2), func(o *log.Options) { o.Flush = mode })
 		})
 	}
 }
