@@ -8,6 +8,7 @@ import (
 	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
 	"github.com/sluicemq/sluice/log/vfs"
 	"github.com/sluicemq/sluice/protocol/batch"
 )
@@ -33,6 +34,7 @@ type verdict struct {
 	First     entry.Index `json:"first_index"`
 	Last      entry.Index `json:"last_index"`
 	Durable   entry.Index `json:"durable_index"`
+	Gaps      int         `json:"gaps"`
 	Indexes   int         `json:"index_files"`
 	TornTail  string      `json:"torn_tail,omitempty"`
 	Damage    []string    `json:"damage"`
@@ -58,14 +60,14 @@ func (v *verifyCommand) Run() error {
 		return err
 	}
 	out.Segments, out.Entries, out.Bytes = sum.Segments, sum.Entries, sum.Bytes
-	out.First, out.Last, out.Durable = sum.First, sum.Last, sum.Bound
+	out.First, out.Last, out.Durable, out.Gaps = sum.First, sum.Last, sum.Bound, sum.Gaps
 	indexed, err := consumequeue.List(fs, dir)
 	if err != nil {
 		return err
 	}
-	for _, segment := range indexed {
+	for _, number := range indexed {
 		out.Indexes++
-		if err := verifyIndex(fs, dir, segment); err != nil {
+		if err := verifyIndex(fs, dir, number); err != nil {
 			out.Damage = append(out.Damage, err.Error())
 		}
 	}
@@ -79,8 +81,21 @@ func (v *verifyCommand) Run() error {
 	return nil
 }
 
-func verifyIndex(fs *vfs.FS, dir string, segment uint32) error {
-	file, err := consumequeue.Open(fs, dir, segment)
+// verifyIndex checks the index file of a segment. It goes before its segment does
+// when that is freed.
+func verifyIndex(fs *vfs.FS, dir string, number uint32) error {
+	name := fs.Join(dir, segment.FileName(number))
+	log, err := fs.Open(name)
+	if vfs.NotExist(err) {
+		return fmt.Errorf("%s is missing, but its index file is there", name)
+	}
+	if err != nil {
+		return err
+	}
+	if err := log.Close(); err != nil {
+		return err
+	}
+	file, err := consumequeue.Open(fs, dir, number)
 	if err != nil {
 		return err
 	}
@@ -94,6 +109,9 @@ func (v *verifyCommand) print(out *verdict) error {
 	}
 	fmt.Printf("%s: %d segments, %d entries (%d to %d, durable to %d), %d bytes, %d index files\n",
 		out.Dir, out.Segments, out.Entries, out.First, out.Last, out.Durable, out.Bytes, out.Indexes)
+	if out.Gaps > 0 {
+		fmt.Printf("%d gaps between segments, where some were freed\n", out.Gaps)
+	}
 	if out.TornTail != "" {
 		fmt.Println("torn tail, which the next start cuts off:", out.TornTail)
 	}
