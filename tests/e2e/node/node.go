@@ -35,6 +35,11 @@ type Options struct {
 	MayLogErrors bool
 	// MayBeDamaged is set by tests that damage the data folder.
 	MayBeDamaged bool
+	// MayEndBadly is set by tests that make the program end with another exit
+	// code than 0.
+	MayEndBadly bool
+	// Console leaves the log in the format for people; only its text is known then.
+	Console bool
 }
 
 // Node is a sluice program of one test. Its methods may be called by several
@@ -157,7 +162,10 @@ func (n *Node) begin() (from int, err error) {
 		}
 		http = n.http
 	}
-	args := []string{"serve", "--data", n.dir, "--http", http, "--set", "listeners=" + listen, "--set", "log.format=json"}
+	args := []string{"serve", "--data", n.dir, "--http", http, "--set", "listeners=" + listen}
+	if !n.options.Console {
+		args = append(args, "--set", "log.format=json")
+	}
 	for _, s := range n.options.Set {
 		args = append(args, "--set", s)
 	}
@@ -241,7 +249,7 @@ func (n *Node) stop() error {
 	defer timer.Stop()
 	select {
 	case <-p.exited:
-		if p.err != nil {
+		if p.err != nil && !n.options.MayEndBadly {
 			return fmt.Errorf("sluice ended badly: %w\n%s", p.err, n.logs.text(0))
 		}
 		return nil

@@ -25,6 +25,14 @@ func parseLine(text string) Line {
 	l := Line{Raw: text}
 	if json.Unmarshal([]byte(text), &l.fields) == nil {
 		l.Level, l.Message = l.Text("level"), l.Text("msg")
+		return l
+	}
+	// In the format for people: time, level, message, and fields if there are any.
+	if parts := strings.SplitN(text, "\t", 4); len(parts) >= 3 {
+		l.Level, l.Message = parts[1], parts[2]
+		if len(parts) == 4 && json.Unmarshal([]byte(parts[3]), &l.fields) != nil {
+			l.Level = "" // no line of the logger's after all
+		}
 	}
 	return l
 }
