@@ -7,10 +7,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 export CGO_ENABLED ?= 0
 
-# Packages whose tests run under the race detector (cgo is needed for it alone).
-UNIT := ./broker/... ./catalog/... ./cmd/... ./log/... ./protocol/... ./txn/... ./metrics/... ./tests/arch/...
+# Packages whose tests need neither a network of clients nor Java.
+UNIT := ./broker/... ./catalog/... ./cmd/... ./group/... ./log/... ./metrics/... ./protocol/... ./txn/... ./tests/arch/...
 
-.PHONY: help build run check lint test test-unit test-e2e test-clients crash fuzz bench bench-compare docs tools clean
+.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients crash fuzz bench bench-compare docs tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -28,15 +28,22 @@ lint: ## gofmt, go vet, staticcheck
 	go tool staticcheck ./...
 	cd tests/e2e && go vet ./... && go tool staticcheck ./...
 
-test-unit: ## unit tests of every package, under the race detector
-	CGO_ENABLED=1 go test -race -timeout 10m $(UNIT)
+test-unit: ## unit tests of every package, under the race detector and without it
+	CGO_ENABLED=1 go test -race -timeout 15m $(UNIT)
+	go test -timeout 10m $(UNIT)
+
+test-diff: ## the answers of every API, compared with those recorded from Apache Kafka
+	go test -count=1 -timeout 10m -skip TestKafka ./tests/diff ./tests/server
 
 test-e2e: build tools ## end-to-end tests: the real binary with kcat, franz-go and sarama
 	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice go test -count=1 -timeout 15m ./...
 
+test-clients: build tools ## every mainstream client against Apache Kafka and Sluice; writes docs/compatibility.md
+	go run ./tests/clients/matrix
+
 check: lint test-unit ## what can be checked without starting the binary
 
-test: check test-e2e ## everything that guards the project; installs what it needs
+test: check test-diff test-e2e test-clients ## everything that guards the project; installs what it needs
 
 crash: build ## 100 rounds of SIGKILL under load, every acknowledged record checked
 	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice SLUICE_CRASH_ROUNDS=$${ROUNDS:-100} go test -count=1 -timeout 60m -run 'Crash' -v ./...
@@ -53,7 +60,7 @@ bench-compare: ## benchstat of the working tree against REF (default main)
 docs: ## generate what is generated in docs/
 	go run ./cmd/sluice/config/gendoc > docs/config.md
 
-tools: ## install what the tests need from Debian's packages (kcat)
+tools: ## install what the tests need from Debian's packages (kcat, Java, Maven, Node, Python)
 	.ci/tools
 
 clean: ## remove what was built
