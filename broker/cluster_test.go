@@ -159,6 +159,32 @@ func TestMetadataMakesTopics(t *testing.T) {
 	}
 }
 
+func TestMetadataMakesManyTopicsAtOnce(t *testing.T) {
+	n := start(t, "num.partitions", "100", "max.partitions", "2000")
+	var names []string
+	for i := range 25 {
+		names = append(names, fmt.Sprintf("t%d", i))
+	}
+	got := ask[*kmsg.MetadataResponse](n.client(), 4, func() *kmsg.MetadataRequest {
+		req := metadataRequest(names...)
+		req.AllowAutoTopicCreation = true
+		return req
+	}()).Topics
+	if len(got) != 25 {
+		t.Fatalf("%d topics", len(got))
+	}
+	for i, topic := range got {
+		code, partitions := kerr.None, 100
+		if i >= 20 {
+			code, partitions = kerr.PolicyViolation, 0 // that is all there may be
+		}
+		wantCode(t, topic.ErrorCode, code)
+		if *topic.Topic != names[i] || len(topic.Partitions) != partitions {
+			t.Errorf("got %+v", topic)
+		}
+	}
+}
+
 func TestDescribeCluster(t *testing.T) {
 	n := start(t)
 	eachVersion(t, 0, 2, func(t *testing.T, version int16) {

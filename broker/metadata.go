@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -42,20 +43,12 @@ func (b *Broker) metadata(ctx context.Context, c *protocol.Call) protocol.Pendin
 		}
 		return protocol.Answer(response)
 	}
-	byID := false
-	for i := range request.Topics {
-		byID = byID || request.Topics[i].TopicID != [16]byte{}
-	}
-	for i := range request.Topics {
-		unnamed := request.Topics[i].Topic == nil
-		switch {
-		case c.Version < 12 && (unnamed || byID):
-			return protocol.Answer(refuseMetadata(request, kerr.InvalidRequest)) // ids came with version 12
-		case !byID && unnamed:
-			return protocol.Answer(refuseMetadata(request, kerr.UnknownServerError)) // Kafka's code
-		}
-	}
-	if byID {
+	byID := slices.ContainsFunc(request.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} })
+	unnamed := slices.ContainsFunc(request.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.Topic == nil })
+	switch {
+	case c.Version < 12 && (byID || unnamed): // ids came with version 12
+		return protocol.Answer(refuseMetadata(request, kerr.InvalidRequest))
+	case byID:
 		seen := make(map[[16]byte]bool, len(request.Topics))
 		for i := range request.Topics {
 			if id := request.Topics[i].TopicID; id != [16]byte{} && !seen[id] {
@@ -64,14 +57,23 @@ func (b *Broker) metadata(ctx context.Context, c *protocol.Call) protocol.Pendin
 			}
 		}
 		return protocol.Answer(response)
+	case unnamed:
+		return protocol.Answer(refuseMetadata(request, kerr.UnknownServerError)) // Kafka's code
 	}
-	create := b.catalog.Broker().AutoCreateTopics && (c.Version < 4 || request.AllowAutoTopicCreation)
+	names := make([]string, 0, len(request.Topics))
 	seen := make(map[string]bool, len(request.Topics))
 	for i := range request.Topics {
-		if name := request.Topics[i].Topic; name != nil && !seen[*name] {
-			seen[*name] = true
-			response.Topics = append(response.Topics, b.metadataByName(ctx, request, *name, create))
+		if name := *request.Topics[i].Topic; !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
+	}
+	var failures map[string]error
+	if b.catalog.Broker().AutoCreateTopics && (c.Version < 4 || request.AllowAutoTopicCreation) {
+		failures = b.autoCreate(ctx, names)
+	}
+	for _, name := range names {
+		response.Topics = append(response.Topics, b.metadataByName(request, name, failures[name]))
 	}
 	return protocol.Answer(response)
 }
@@ -101,34 +103,55 @@ func (b *Broker) metadataByID(request *kmsg.MetadataRequest, id [16]byte) kmsg.M
 	return out
 }
 
-func (b *Broker) metadataByName(ctx context.Context, request *kmsg.MetadataRequest, name string, create bool) kmsg.MetadataResponseTopic {
-	topic := b.catalog.Topic(name)
-	err := catalog.CheckName(name)
-	if topic == nil && err == nil {
-		err = kerr.New(kerr.UnknownTopicOrPartition, "")
-		if create {
-			topic, err = b.autoCreate(ctx, name)
-		}
-	}
-	if topic != nil {
+// metadataByName describes a topic, or says why there is none: because it could
+// not be made, if failure is set.
+func (b *Broker) metadataByName(request *kmsg.MetadataRequest, name string, failure error) kmsg.MetadataResponseTopic {
+	if topic := b.catalog.Topic(name); topic != nil {
 		return b.describeForMetadata(request, topic)
+	}
+	err := catalog.CheckName(name)
+	if err == nil {
+		err = failure
+	}
+	if err == nil {
+		err = kerr.New(kerr.UnknownTopicOrPartition, "")
 	}
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.ErrorCode = &name, kerr.Of(err).Int16()
 	return out
 }
 
-// autoCreate makes a topic with the broker's defaults.
-func (b *Broker) autoCreate(ctx context.Context, name string) (*catalog.Topic, error) {
-	plan := b.catalog.PlanCreate([]catalog.NewTopic{{Name: name, ID: newTopicID(), Partitions: -1, ReplicationFactor: -1}})[0]
-	if plan.Err != nil {
-		return nil, plan.Err
+// autoCreateAtOnce is how many partitions are made together.
+const autoCreateAtOnce = 1000
+
+// autoCreate makes those of the topics that do not exist, with the broker's
+// defaults, and returns why some could not be made.
+func (b *Broker) autoCreate(ctx context.Context, names []string) map[string]error {
+	var wanted []catalog.NewTopic
+	for _, name := range names {
+		if b.catalog.Topic(name) == nil && catalog.CheckName(name) == nil {
+			wanted = append(wanted, catalog.NewTopic{Name: name, ID: newTopicID(), Partitions: -1, ReplicationFactor: -1})
+		}
 	}
-	_, err := b.doOne(ctx, entry.TypeCreateTopic, plan.Payload)
-	if topic := b.catalog.Topic(name); topic != nil {
-		return topic, nil // also when another request was faster
+	failures := make(map[string]error)
+	for some := range slices.Chunk(wanted, max(1, autoCreateAtOnce/int(b.catalog.Broker().NumPartitions))) {
+		commands := make([]*command, len(some))
+		var proposed []*command
+		for i, plan := range b.catalog.PlanCreate(some) {
+			commands[i] = &command{kind: entry.TypeCreateTopic, payload: plan.Payload, err: plan.Err}
+			if plan.Err == nil {
+				proposed = append(proposed, commands[i])
+			}
+		}
+		b.do(ctx, 0, proposed)
+		for i := range some {
+			failures[some[i].Name] = commands[i].err // if another request was faster, the topic is there all the same
+		}
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil, err
+	return failures
 }
 
 // newTopicID returns a random id (a version 4 UUID, as Kafka's are).
