@@ -24,7 +24,8 @@ const keepBlocks = 16
 // References are counted. They are held by the tail cache, by groups and by
 // slices; the one who drops the last returns the block to its pool.
 type block struct {
-	pool *blockPool // nil for a block of its own size, which the collector takes
+	pool *blockPool
+	own  bool // it has a size of its own and is left to the collector
 	refs atomic.Int32
 
 	start entry.Pos // where the first byte lies
@@ -35,8 +36,11 @@ type block struct {
 func (b *block) retain() { b.refs.Add(1) }
 
 func (b *block) release() {
-	if b.refs.Add(-1) == 0 && b.pool != nil {
-		b.pool.put(b)
+	if b.refs.Add(-1) == 0 {
+		b.pool.held.Add(-int64(len(b.data)))
+		if !b.own {
+			b.pool.put(b)
+		}
 	}
 }
 
@@ -45,7 +49,8 @@ func (b *block) room() int64 { return int64(len(b.data) - b.used) }
 
 // blockPool keeps blocks that nobody uses.
 type blockPool struct {
-	size int64 // of its blocks
+	size int64        // of its blocks
+	held atomic.Int64 // bytes of blocks that somebody has a reference to
 
 	mu   sync.Mutex
 	free []*block // guarded by mu
@@ -54,8 +59,9 @@ type blockPool struct {
 // get returns an empty block with room for need bytes, with one reference.
 func (p *blockPool) get(start entry.Pos, need int64) *block {
 	if need > p.size {
-		b := &block{start: start, data: make([]byte, need)}
+		b := &block{pool: p, own: true, start: start, data: make([]byte, need)}
 		b.refs.Store(1)
+		p.held.Add(need)
 		return b
 	}
 	p.mu.Lock()
@@ -70,6 +76,7 @@ func (p *blockPool) get(start entry.Pos, need int64) *block {
 	}
 	b.start, b.used = start, 0
 	b.refs.Store(1)
+	p.held.Add(p.size)
 	return b
 }
 

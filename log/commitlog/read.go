@@ -13,6 +13,11 @@ import (
 // The caller releases the slice.
 func (l *Log) Cached(pos entry.Pos, size int) (Slice, bool) { return l.tail.get(pos, size) }
 
+// HeldBytes returns how much memory holds entries: the newest ones (Options.TailBytes
+// and a little), those on their way to the apply loop, and what readers have not
+// released. After Close only the last is left.
+func (l *Log) HeldBytes() int64 { return l.blocks.held.Load() }
+
 // ReadPayload reads the payload of the entry at pos, which must be len(dst) bytes
 // long, from the disk into dst, and checks it. The bytes are those that were
 // proposed; what the apply loop changed in memory is not in them. It allocates
