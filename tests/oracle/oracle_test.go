@@ -9,6 +9,9 @@ import (
 )
 
 func TestOracleServesUntilClosedAndLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Apache Kafka")
+	}
 	dir := t.TempDir()
 	b := oracle.Start(t, oracle.Options{Dir: dir})
 	conn, err := net.Dial("tcp", b.Addr)
@@ -32,6 +35,9 @@ func TestOracleServesUntilClosedAndLeavesNothing(t *testing.T) {
 }
 
 func TestOracleReportsWhyItDidNotStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Apache Kafka")
+	}
 	_, err := oracle.Run(t.Context(), oracle.Options{
 		Dir: t.TempDir(), Config: map[string]string{"num.partitions": "none"},
 	})

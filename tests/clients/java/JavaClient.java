@@ -23,6 +23,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -66,6 +67,12 @@ public final class JavaClient {
         h.put("delete-records", (r, a) -> a.put("offset", c.admin.deleteRecords(Map.of(partition(r),
             RecordsToDelete.beforeOffset(r.get("offset").asLong()))).lowWatermarks().get(partition(r)).get().lowWatermark()));
         h.put("log-dirs", c::logDirs);
+        h.put("group-consume", c::groupConsume);
+        h.put("groups", (r, a) -> {
+            ArrayNode names = a.putArray("names");
+            c.admin.listGroups().all().get().forEach(g -> names.add(g.groupId()));
+        });
+        h.put("delete-group", (r, a) -> c.admin.deleteConsumerGroups(List.of(r.get("group").asText())).all().get());
         Driver.serve(h);
     }
 
@@ -192,6 +199,30 @@ public final class JavaClient {
                     ArrayNode headers = o.putArray("headers");
                     for (Header h : x.headers()) {
                         headers.addObject().put("name", h.key()).put("value", h.value());
+                    }
+                }
+            }
+        }
+    }
+
+    private void groupConsume(JsonNode r, ObjectNode a) throws Exception {
+        Properties p = properties();
+        p.put("group.id", r.get("group").asText());
+        p.put("auto.offset.reset", "earliest");
+        p.put("enable.auto.commit", "false");
+        int count = r.get("count").asInt();
+        ArrayNode records = a.putArray("records");
+        long deadline = System.nanoTime() + LIMIT.toNanos();
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic(r)));
+            while (records.size() < count) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("only " + records.size() + " of " + count + " records came");
+                }
+                for (ConsumerRecord<byte[], byte[]> x : consumer.poll(Duration.ofMillis(200))) {
+                    if (records.size() < count) {
+                        records.addObject().put("offset", x.offset());
+                        consumer.commitSync(Map.of(new TopicPartition(x.topic(), x.partition()), new OffsetAndMetadata(x.offset() + 1)));
                     }
                 }
             }

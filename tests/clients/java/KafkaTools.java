@@ -79,6 +79,12 @@ public final class KafkaTools {
         h.put("offsets", t::offsets);
         h.put("delete-records", t::deleteRecords);
         h.put("log-dirs", t::logDirs);
+        h.put("group-consume", t::groupConsume);
+        h.put("groups", (r, a) -> {
+            ArrayNode names = a.putArray("names");
+            t.tool("consumer.group.ConsumerGroupCommand", "", "--list").lines().forEach(names::add);
+        });
+        h.put("delete-group", t::deleteGroup);
         h.put("tool", t::other);
         Driver.serve(h);
     }
@@ -221,10 +227,7 @@ public final class KafkaTools {
     }
 
     private void consume(JsonNode r, ObjectNode a) throws Exception {
-        // The tool counts in a static field and never starts anew.
-        Field count = Class.forName(TOOLS + "consumer.ConsoleConsumer").getDeclaredField("messageCount");
-        count.setAccessible(true);
-        count.setInt(null, 0);
+        resetCount();
         List<String> args = new ArrayList<>(List.of("--topic", topic(r), "--partition", r.get("partition").asText(),
             "--offset", r.get("offset").asText(), "--max-messages", r.get("count").asText(), "--timeout-ms", "20000"));
         for (String p : List.of("print.timestamp=true", "print.offset=true", "print.headers=true", "print.key=true",
@@ -256,6 +259,34 @@ public final class KafkaTools {
         if (records.size() < r.get("count").asInt()) {
             throw new IllegalStateException("only " + records.size() + " of " + r.get("count").asText() + " records came");
         }
+    }
+
+    private void groupConsume(JsonNode r, ObjectNode a) throws Exception {
+        ArrayNode records = a.putArray("records");
+        resetCount();
+        tool("consumer.ConsoleConsumer", "", "--topic", topic(r), "--group", r.get("group").asText(),
+            "--max-messages", r.get("count").asText(), "--timeout-ms", "20000",
+            "--command-property", "auto.offset.reset=earliest", "--formatter-property", "print.offset=true",
+            "--formatter-property", "print.value=false").lines().forEach(l -> {
+                if (l.startsWith("Offset:")) {
+                    records.addObject().put("offset", Long.parseLong(l.substring("Offset:".length()).trim()));
+                }
+            });
+    }
+
+    private void deleteGroup(JsonNode r, ObjectNode a) throws Exception {
+        String text = tool("consumer.group.ConsumerGroupCommand", "", "--delete", "--group", r.get("group").asText());
+        Matcher e = Pattern.compile("errors\\.(\\w+)").matcher(text);
+        if (e.find()) {
+            throw new IllegalStateException(e.group(1));
+        }
+    }
+
+    /** The console consumer counts in a static field and never starts anew. */
+    private static void resetCount() throws Exception {
+        Field count = Class.forName(TOOLS + "consumer.ConsoleConsumer").getDeclaredField("messageCount");
+        count.setAccessible(true);
+        count.setInt(null, 0);
     }
 
     private static byte[] bytes(String s) {

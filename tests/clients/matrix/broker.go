@@ -180,6 +180,27 @@ func (b *broker) end(ctx context.Context, name string, partition int32) int64 {
 	return ends[name][partition].Offset
 }
 
+// committed returns the offset that a group has committed, -1 if none.
+func (b *broker) committed(ctx context.Context, group, topic string, partition int32) int64 {
+	offsets, err := b.adm.FetchOffsets(ctx, group)
+	if err != nil {
+		return -2
+	}
+	if o, ok := offsets.Lookup(topic, partition); ok {
+		return o.At
+	}
+	return -1
+}
+
+// commit makes a group by committing an offset for it.
+func (b *broker) commit(ctx context.Context, p *play, group, topic string) {
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: topic, Partition: 0, At: 0, LeaderEpoch: -1})
+	if err := b.adm.CommitAllOffsets(ctx, group, os); err != nil {
+		p.fail("set up: commit: %w", err)
+	}
+}
+
 // write appends records with the given timestamps, a batch each.
 func (b *broker) write(ctx context.Context, p *play, topic string, partition int32, times ...int64) {
 	for i, ts := range times {

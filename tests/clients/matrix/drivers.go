@@ -150,8 +150,15 @@ func pythonCommand(python, dir, name, addr string) *exec.Cmd {
 // installKcat takes Debian's kcat, whose librdkafka is years older than the others here.
 func installKcat(ctx context.Context, src string) (func(name, addr string) *exec.Cmd, error) {
 	if _, err := exec.LookPath("kcat"); err != nil {
-		if err := command(ctx, src, "apt-get", "install", "-y", "-q", "kcat"); err != nil {
-			return nil, err
+		install := func() error { return command(ctx, src, "apt-get", "install", "-y", "-q", "kcat") }
+		if install() != nil {
+			// A new machine knows no packages before it has asked for their list.
+			if err := command(ctx, src, "apt-get", "update", "-q"); err != nil {
+				return nil, err
+			}
+			if err := install(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return func(name, addr string) *exec.Cmd {

@@ -62,6 +62,8 @@ var scenarios = []scenario{
 	{"records-delete", "delete records, then consume", recordsDelete},
 	{"log-dirs", "the size of a topic on disk", logDirs},
 	{"read-canonical", "read what another client wrote, in every codec", readCanonical},
+	{"group-resume", "consume in a group, commit, and go on from there", groupResume},
+	{"group-list-delete", "find a group in the list of all, and delete it", groupListDelete},
 	{"tool-producer-perf", "Kafka's producer performance test", toolProducerPerf},
 	{"tool-verifiable", "Kafka's verifiable producer", toolVerifiable},
 }
@@ -570,6 +572,28 @@ func readCanonical(p *play) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+func groupResume(p *play) string {
+	t := p.topic(1)
+	p.b.writeBatch(p.ctx, p, t, 0, 10)
+	p.b.writeBatch(p.ctx, p, t, 0, 10)
+	group := t + "-group"
+	part := func() string {
+		got := p.do(request{Op: "group-consume", Group: group, Topic: t, Count: 7}).Records
+		return fmt.Sprintf("%d..%d, committed %d", got[0].Offset, got[len(got)-1].Offset, p.b.committed(p.ctx, group, t, 0))
+	}
+	return part() + "; then " + part()
+}
+
+func groupListDelete(p *play) string {
+	t := p.topic(1)
+	group := t + "-group"
+	p.b.commit(p.ctx, p, group, t)
+	p.eventually("the group is listed", func() bool { return slices.Contains(p.do(request{Op: "groups"}).Names, group) })
+	p.do(request{Op: "delete-group", Group: group})
+	return fmt.Sprintf("listed, deleted; committed %d; again: %s", p.b.committed(p.ctx, group, t, 0),
+		p.try(request{Op: "delete-group", Group: group}))
 }
 
 func toolProducerPerf(p *play) string {

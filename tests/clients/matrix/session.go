@@ -37,6 +37,7 @@ type request struct {
 	Count             int               `json:"count,omitempty"`
 	At                string            `json:"at,omitempty"`
 	Args              []string          `json:"args,omitempty"`
+	Group             string            `json:"group,omitempty"`
 }
 
 type change struct {

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import kafkajs from 'kafkajs'
-import { decode, encode, serve, Unsupported } from './driver.mjs'
+import { decode, encode, Refused, serve, Unsupported } from './driver.mjs'
 
 const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel, Partitioners } = kafkajs
 const kafka = new Kafka({
@@ -95,6 +95,32 @@ async function consume (r) {
   return { records }
 }
 
+async function groupConsume (r) {
+  const consumer = kafka.consumer({ groupId: r.group, allowAutoTopicCreation: false, maxWaitTimeInMs: 200 })
+  const records = []
+  try {
+    await consumer.connect()
+    await consumer.subscribe({ topic: r.topic, fromBeginning: true })
+    let last
+    await new Promise((resolve, reject) => {
+      consumer.on(consumer.events.CRASH, e => reject(e.payload.error))
+      consumer.run({
+        autoCommit: false,
+        eachMessage: async ({ partition, message }) => {
+          if (records.length >= r.count) return
+          records.push({ offset: Number(message.offset) })
+          last = { topic: r.topic, partition, offset: String(Number(message.offset) + 1) }
+          if (records.length === r.count) resolve()
+        }
+      }).catch(reject)
+    })
+    await consumer.commitOffsets([last])
+  } finally {
+    await consumer.disconnect()
+  }
+  return { records }
+}
+
 async function offsets (r) {
   let found
   switch (r.at) {
@@ -155,6 +181,11 @@ await serve({
   produce,
   consume,
   offsets,
+  'group-consume': groupConsume,
+  groups: async () => ({ names: (await admin.listGroups()).groups.map(g => g.groupId) }),
+  'delete-group': r => admin.deleteGroups([r.group]).then(() => ({}), e => {
+    throw e.groups?.[0]?.errorCode ? new Refused(e.groups[0].errorCode) : e
+  }),
   'delete-records': async r => {
     await admin.fetchTopicOffsets(r.topic) // It finds no leader of a topic that it has not looked at.
     await admin.deleteTopicRecords({ topic: r.topic, partitions: [{ partition: r.partition, offset: String(r.offset) }] })

@@ -66,6 +66,24 @@ async function consume (r) {
   }
 }
 
+async function groupConsume (r) {
+  const consumer = new Consumer({ ...base, groupId: r.group, maxWaitTime: 200, autocommit: false })
+  const records = []
+  try {
+    const stream = await consumer.consume({ topics: [r.topic], mode: 'committed', fallbackMode: 'earliest' })
+    for await (const m of stream) {
+      records.push({ offset: Number(m.offset) })
+      if (records.length === r.count) {
+        await m.commit()
+        break
+      }
+    }
+    return { records }
+  } finally {
+    await consumer.close(true)
+  }
+}
+
 async function offsets (r) {
   const special = { latest: -1n, earliest: -2n, 'max-timestamp': -3n }
   const timestamp = special[r.at] ?? BigInt(r.at)
@@ -123,6 +141,9 @@ await serve({
   produce,
   consume,
   offsets,
+  'group-consume': groupConsume,
+  groups: async () => ({ names: [...(await admin.listGroups()).keys()] }),
+  'delete-group': r => admin.deleteGroups({ groups: [r.group] }).then(() => ({})),
   'delete-records': async r => {
     const [t] = await admin.deleteRecords({
       topics: [{ name: r.topic, partitions: [{ partition: r.partition, offset: BigInt(r.offset) }] }]

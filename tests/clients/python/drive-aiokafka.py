@@ -103,6 +103,24 @@ def build(admin):
         finally:
             await c.stop()
 
+    async def group_consume(r):
+        c = AIOKafkaConsumer(
+            r["topic"], bootstrap_servers=ADDRESS, group_id=r["group"], auto_offset_reset="earliest",
+            enable_auto_commit=False)
+        await c.start()
+        try:
+            records = []
+            while len(records) < r["count"]:
+                m = await c.getone()
+                records.append({"offset": m.offset})
+            await c.commit({TopicPartition(m.topic, m.partition): m.offset + 1})
+            return {"records": records}
+        finally:
+            await c.stop()
+
+    async def groups(_):
+        return {"names": [g[0] for g in await admin.list_consumer_groups()]}
+
     async def offsets(r):
         if r["at"] == "max-timestamp":
             raise Unsupported
@@ -128,7 +146,7 @@ def build(admin):
     return {
         "cluster": cluster, "topics": topics, "create": create, "delete": delete, "describe": describe,
         "add-partitions": add_partitions, "configs": configs, "alter": alter, "produce": produce, "consume": consume,
-        "offsets": offsets, "delete-records": delete_records,
+        "offsets": offsets, "delete-records": delete_records, "group-consume": group_consume, "groups": groups,
     }
 
 

@@ -119,6 +119,29 @@ def consume(r):
     return {"records": records}
 
 
+def group_consume(r):
+    consumer = Consumer(dict(BROKER, **{
+        "group.id": r["group"], "enable.auto.commit": False, "auto.offset.reset": "earliest",
+    }))
+    records, deadline = [], time.monotonic() + 25
+    try:
+        consumer.subscribe([r["topic"]])
+        while len(records) < r["count"]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(records)} of {r['count']} records came")
+            m = consumer.poll(0.2)
+            if m is None:
+                continue
+            if m.error():
+                raise coded(m.error())
+            records.append({"offset": m.offset()})
+            if len(records) == r["count"]:
+                consumer.commit(message=m, asynchronous=False)
+    finally:
+        consumer.close()
+    return {"records": records}
+
+
 def offsets(r):
     spec = {
         "earliest": OffsetSpec.earliest, "latest": OffsetSpec.latest, "max-timestamp": OffsetSpec.max_timestamp,
@@ -145,4 +168,7 @@ serve({
     "consume": consume,
     "offsets": offsets,
     "delete-records": delete_records,
+    "group-consume": group_consume,
+    "groups": lambda r: {"names": [g.group_id for g in admin.list_consumer_groups().result(25).valid]},
+    "delete-group": lambda r: wait(admin.delete_consumer_groups([r["group"]])),
 })

@@ -5,6 +5,7 @@ import sys
 import time
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import for_code
 
@@ -41,14 +42,18 @@ def configs(r):
     return {"configs": {k: f"{c['value']} ({c['config_source']})" for k, c in found.items() if k in r["keys"]}}
 
 
+def refuse(result):
+    """Raises what the client gives in words only; they begin with the code: "[Error 40] …"."""
+    digits = "".join(ch for ch in str(result).split("]")[0] if ch.isdigit())
+    raise Refused(int(digits)) if digits else RuntimeError("refused")
+
+
 def alter(r):
     incremental = r["mode"] == "incremental"
     changes = {c["key"]: (c["op"].upper(), c["value"]) if incremental else c["value"] for c in r["changes"]}
     result = admin.alter_configs([resource(r, changes)], incremental=incremental)[r["kind"]][r["name"]]
     if result != "OK":
-        # The client gives words only; they begin with the code: "[Error 40] …".
-        digits = "".join(ch for ch in result.split("]")[0] if ch.isdigit())
-        raise Refused(int(digits)) if digits else RuntimeError("refused")
+        refuse(result)
 
 
 def sendable(x):
@@ -101,6 +106,28 @@ def consume(r):
     return {"records": records[: r["count"]]}
 
 
+def group_consume(r):
+    consumer = KafkaConsumer(
+        r["topic"], bootstrap_servers=ADDRESS, group_id=r["group"], auto_offset_reset="earliest", enable_auto_commit=False)
+    records, deadline = [], time.monotonic() + 25
+    try:
+        while len(records) < r["count"]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(records)} of {r['count']} records came")
+            for tp, ms in consumer.poll(200, max_records=r["count"] - len(records)).items():
+                records += [{"offset": m.offset} for m in ms]
+                consumer.commit({tp: OffsetAndMetadata(ms[-1].offset + 1, "", -1)})
+    finally:
+        consumer.close()
+    return {"records": records}
+
+
+def delete_group(r):
+    result = admin.delete_groups([r["group"]])[r["group"]]
+    if result != "OK":
+        refuse(result)
+
+
 def offsets(r):
     special = {"latest": -1, "earliest": -2, "max-timestamp": -3}
     tp = TopicPartition(r["topic"], r["partition"])
@@ -140,5 +167,8 @@ serve({
     "consume": consume,
     "offsets": offsets,
     "delete-records": delete_records,
+    "group-consume": group_consume,
+    "groups": lambda r: {"names": [g["group_id"] for g in admin.list_groups()]},
+    "delete-group": delete_group,
     "log-dirs": log_dirs,
 })

@@ -109,6 +109,12 @@ def consume(r):
     return {"records": records}
 
 
+def group_consume(r):
+    out = kcat(
+        "-G", r["group"], "-q", "-c", str(r["count"]), "-X", "auto.offset.reset=earliest", "-f", "%o\n", r["topic"])
+    return {"records": [{"offset": int(line)} for line in out.decode().split()]}
+
+
 def offsets(r):
     if r["at"] == "max-timestamp":
         raise Unsupported
@@ -124,4 +130,5 @@ serve({
     "produce": produce,
     "consume": consume,
     "offsets": offsets,
+    "group-consume": group_consume,
 })

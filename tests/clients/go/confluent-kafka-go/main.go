@@ -31,6 +31,7 @@ func main() {
 		"cluster": c.cluster, "topics": c.topics, "create": c.create, "delete": c.delete, "describe": c.describe,
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords,
+		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
 	})
 	adm.Close()
 }
@@ -244,6 +245,61 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 		}
 	}
 	return &resp, nil
+}
+
+func (c *client) groupConsume(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	con, err := kafka.NewConsumer(&kafka.ConfigMap{
+		"bootstrap.servers": c.addr, "group.id": r.Group, "enable.auto.commit": false, "log_level": 0,
+		"auto.offset.reset": "earliest",
+	})
+	if err != nil {
+		return nil, coded(err)
+	}
+	defer con.Close()
+	if err := con.Subscribe(r.Topic, nil); err != nil {
+		return nil, coded(err)
+	}
+	var resp driver.Response
+	for len(resp.Records) < r.Count {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("only %d of %d records came", len(resp.Records), r.Count)
+		}
+		switch x := con.Poll(100).(type) {
+		case *kafka.Message:
+			if x.TopicPartition.Error != nil {
+				return nil, coded(x.TopicPartition.Error)
+			}
+			resp.Records = append(resp.Records, driver.Record{Offset: int64(x.TopicPartition.Offset)})
+			if len(resp.Records) == r.Count {
+				if _, err := con.CommitMessage(x); err != nil {
+					return nil, coded(err)
+				}
+			}
+		case kafka.Error:
+			return nil, coded(x)
+		}
+	}
+	return &resp, nil
+}
+
+func (c *client) groups(ctx context.Context, _ *driver.Request) (*driver.Response, error) {
+	gs, err := c.adm.ListConsumerGroups(ctx)
+	if err != nil {
+		return nil, coded(err)
+	}
+	var resp driver.Response
+	for _, g := range gs.Valid {
+		resp.Names = append(resp.Names, g.GroupID)
+	}
+	return &resp, nil
+}
+
+func (c *client) deleteGroup(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	res, err := c.adm.DeleteConsumerGroups(ctx, []string{r.Group})
+	if err != nil {
+		return nil, coded(err)
+	}
+	return nil, coded(res.ConsumerGroupResults[0].Error)
 }
 
 func (c *client) offsets(ctx context.Context, r *driver.Request) (*driver.Response, error) {

@@ -33,6 +33,7 @@ type Request struct {
 	Offset            int64             `json:"offset"`
 	Count             int               `json:"count"`
 	At                string            `json:"at"`
+	Group             string            `json:"group"`
 }
 
 // Change is a change of one config.

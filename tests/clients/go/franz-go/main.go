@@ -39,6 +39,7 @@ func main() {
 		"cluster": c.cluster, "topics": c.topics, "create": c.create, "delete": c.delete, "describe": c.describe,
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords, "log-dirs": c.logDirs,
+		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
 	})
 	cl.Close()
 }
@@ -222,6 +223,40 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 	}
 	resp.Records = resp.Records[:r.Count]
 	return &resp, nil
+}
+
+func (c *client) groupConsume(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(c.addr), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	var resp driver.Response
+	var last []*kgo.Record
+	for len(resp.Records) < r.Count {
+		fs := cl.PollRecords(ctx, r.Count-len(resp.Records))
+		if err := fs.Err(); err != nil {
+			return nil, coded(err)
+		}
+		fs.EachRecord(func(x *kgo.Record) {
+			resp.Records = append(resp.Records, driver.Record{Offset: x.Offset})
+			last = []*kgo.Record{x}
+		})
+	}
+	return &resp, coded(cl.CommitRecords(ctx, last...))
+}
+
+func (c *client) groups(ctx context.Context, _ *driver.Request) (*driver.Response, error) {
+	gs, err := c.adm.ListGroups(ctx)
+	return &driver.Response{Names: gs.Groups()}, coded(err)
+}
+
+func (c *client) deleteGroup(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	_, err := c.adm.DeleteGroup(ctx, r.Group)
+	return nil, coded(err)
 }
 
 func (c *client) offsets(ctx context.Context, r *driver.Request) (*driver.Response, error) {

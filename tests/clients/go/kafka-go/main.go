@@ -31,6 +31,7 @@ func main() {
 		"cluster": c.cluster, "topics": c.topics, "create": c.create, "delete": c.delete, "describe": c.describe,
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets,
+		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
 	})
 }
 
@@ -264,6 +265,45 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 		resp.Records = append(resp.Records, out)
 	}
 	return &resp, nil
+}
+
+func (c *client) groupConsume(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	rd := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: []string{c.addr}, GroupID: r.Group, Topic: r.Topic, StartOffset: kafka.FirstOffset,
+		MaxWait: 500 * time.Millisecond,
+	})
+	defer rd.Close()
+	var resp driver.Response
+	var last kafka.Message
+	for len(resp.Records) < r.Count {
+		m, err := rd.FetchMessage(ctx)
+		if err != nil {
+			return nil, coded(err)
+		}
+		resp.Records = append(resp.Records, driver.Record{Offset: m.Offset})
+		last = m
+	}
+	return &resp, coded(rd.CommitMessages(ctx, last))
+}
+
+func (c *client) groups(ctx context.Context, _ *driver.Request) (*driver.Response, error) {
+	gs, err := c.cl.ListGroups(ctx, &kafka.ListGroupsRequest{})
+	if err != nil {
+		return nil, coded(err)
+	}
+	var resp driver.Response
+	for _, g := range gs.Groups {
+		resp.Names = append(resp.Names, g.GroupID)
+	}
+	return &resp, coded(gs.Error)
+}
+
+func (c *client) deleteGroup(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	resp, err := c.cl.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{r.Group}})
+	if err != nil {
+		return nil, coded(err)
+	}
+	return nil, coded(resp.Errors[r.Group])
 }
 
 func (c *client) offsets(ctx context.Context, r *driver.Request) (*driver.Response, error) {

@@ -50,6 +50,7 @@ func main() {
 		"cluster": c.cluster, "topics": c.topics, "create": c.create, "delete": c.delete, "describe": c.describe,
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords, "log-dirs": c.logDirs,
+		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
 	})
 	adm.Close()
 }
@@ -243,6 +244,67 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 		}
 	}
 	return &resp, nil
+}
+
+// taker takes some records of a claim, and commits.
+type taker struct {
+	count int
+	resp  driver.Response
+	done  func()
+}
+
+func (t *taker) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (t *taker) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (t *taker) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case m := <-claim.Messages():
+			t.resp.Records = append(t.resp.Records, driver.Record{Offset: m.Offset})
+			s.MarkMessage(m, "")
+			if len(t.resp.Records) == t.count {
+				s.Commit()
+				t.done()
+				return nil
+			}
+		case <-s.Context().Done():
+			return nil
+		}
+	}
+}
+
+func (c *client) groupConsume(ctx context.Context, r *driver.Request) (*driver.Response, error) {
+	cfg := config()
+	cfg.Consumer.Offsets.Initial = sarama.OffsetOldest
+	cfg.Consumer.Offsets.AutoCommit.Enable = false
+	g, err := sarama.NewConsumerGroup([]string{c.addr}, r.Group, cfg)
+	if err != nil {
+		return nil, coded(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := &taker{count: r.Count, done: cancel}
+	if err := g.Consume(ctx, []string{r.Topic}, t); err != nil {
+		return nil, coded(err)
+	}
+	if len(t.resp.Records) < r.Count {
+		return nil, fmt.Errorf("only %d of %d records came", len(t.resp.Records), r.Count)
+	}
+	return &t.resp, nil
+}
+
+func (c *client) groups(context.Context, *driver.Request) (*driver.Response, error) {
+	gs, err := c.adm.ListConsumerGroups()
+	var resp driver.Response
+	for g := range gs {
+		resp.Names = append(resp.Names, g)
+	}
+	return &resp, coded(err)
+}
+
+func (c *client) deleteGroup(_ context.Context, r *driver.Request) (*driver.Response, error) {
+	return nil, coded(c.adm.DeleteConsumerGroup(r.Group))
 }
 
 func (c *client) offsets(_ context.Context, r *driver.Request) (*driver.Response, error) {
