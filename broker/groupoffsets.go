@@ -29,10 +29,14 @@ func (b *Broker) offsetCommit(_ context.Context, c *protocol.Call) protocol.Pend
 		q.Retention = max(request.RetentionTimeMillis, -1)
 	}
 	tooLarge := false
-	response.Topics = make([]kmsg.OffsetCommitResponseTopic, len(request.Topics))
+	response.Topics = make([]kmsg.OffsetCommitResponseTopic, 0, len(request.Topics))
 	for i := range request.Topics {
-		in, out := &request.Topics[i], &response.Topics[i]
-		*out = kmsg.NewOffsetCommitResponseTopic()
+		in := &request.Topics[i]
+		if len(in.Partitions) == 0 {
+			continue
+		}
+		response.Topics = append(response.Topics, kmsg.NewOffsetCommitResponseTopic())
+		out := &response.Topics[len(response.Topics)-1]
 		out.Topic, out.TopicID = in.Topic, in.TopicID
 		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(in.Partitions))
 		topic, refusal := b.topicOf(byID, in.Topic, in.TopicID)

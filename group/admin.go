@@ -71,28 +71,35 @@ func (s *shard) known(name string) bool {
 	return s.groups[name] != nil || s.flights[name].count > 0 || s.coordinator.state.exist(name)
 }
 
-// Delete deletes a group without members, with its offsets. done is called once.
+// Delete deletes a group without members, with its offsets, and forgets the member
+// ids that were handed out in it. done is called once.
 func (c *Coordinator) Delete(name string, done func(error)) {
 	s := c.shard(name)
+	var t step
 	s.mu.Lock()
-	var err error
-	switch l := s.groups[name]; {
+	l := s.groups[name]
+	stored := s.flights[name].count > 0 || c.state.exist(name) || l != nil && l.classic.Saved()
+	switch {
 	case l != nil && l.classic.State() != classic.Empty:
-		err = kerr.New(kerr.NonEmptyGroup, "the group has %d members", l.classic.Members())
-	case !s.known(name):
-		err = kerr.New(kerr.GroupIDNotFound, "")
-	}
-	if err != nil {
-		s.mu.Unlock()
-		done(err)
+		err := kerr.New(kerr.NonEmptyGroup, "the group has %d members", l.classic.Members())
+		t.call(func() { done(err) })
+		s.end(&t)
 		return
+	case l == nil && !stored:
+		t.call(func() { done(kerr.New(kerr.GroupIDNotFound, "")) })
+	case !stored:
+		t.call(func() { done(nil) })
+	default:
+		s.outbox = append(s.outbox, proposal{
+			kind: entry.TypeDeleteGroup, payload: encodeDeleteGroup(name),
+			done: func(r entry.Result) { done(Refusal(r.Err)) },
+		})
 	}
-	s.outbox = append(s.outbox, proposal{
-		kind: entry.TypeDeleteGroup, payload: encodeDeleteGroup(name),
-		done: func(r entry.Result) { done(Refusal(r.Err)) },
-	})
-	s.mu.Unlock()
-	s.flush()
+	if l != nil {
+		l.classic.Forget()
+		s.settle(l, &t, nil)
+	}
+	s.end(&t)
 }
 
 // NamedPartitions are partitions of a topic with its name.

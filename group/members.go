@@ -26,6 +26,9 @@ func (c *Coordinator) Join(name string, q *classic.Join, done func(classic.Joine
 	if err := checkName(name); err != nil {
 		return refuse(err)
 	}
+	if err := c.options.Limits.Check(q); err != nil {
+		return refuse(err)
+	}
 	s := c.shard(name)
 	s.mu.Lock()
 	if s.stopped {
@@ -132,15 +135,11 @@ func (c *Coordinator) Leave(name string, leavers []classic.Leaver, done func([]e
 	l := s.groups[name]
 	if l == nil {
 		s.mu.Unlock()
-		if c.state.exist(name) {
-			errs := make([]error, len(leavers))
-			for i := range errs {
-				errs[i] = noMembers()
-			}
-			done(errs, nil)
-			return
+		errs := make([]error, len(leavers))
+		for i := range errs {
+			errs[i] = noMembers()
 		}
-		done(nil, kerr.New(kerr.UnknownMemberID, "the group does not exist"))
+		done(errs, nil)
 		return
 	}
 	var t step

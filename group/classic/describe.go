@@ -8,8 +8,8 @@ type Description struct {
 	Members      []DescribedMember
 }
 
-// DescribedMember is one member of it. Metadata and Assignment are there in
-// Stable only, and must not be changed.
+// DescribedMember is one member of it. Metadata are there in Stable only; the
+// Assignment is the last one. Neither may be changed.
 type DescribedMember struct {
 	ID, Instance, ClientID, ClientHost string
 	Metadata, Assignment               []byte
@@ -22,9 +22,9 @@ func (g *Group) Describe() Description {
 		d.Protocol = g.protocol
 	}
 	for _, m := range g.members {
-		one := DescribedMember{ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, ClientHost: m.ClientHost}
+		one := DescribedMember{ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, ClientHost: m.ClientHost, Assignment: m.Assignment}
 		if g.state == Stable {
-			one.Metadata, one.Assignment = find(m.Protocols, g.protocol), m.Assignment
+			one.Metadata = find(m.Protocols, g.protocol)
 		}
 		d.Members = append(d.Members, one)
 	}

@@ -182,6 +182,10 @@ func (g *Group) Idle() bool {
 	return g.state == Empty && len(g.pending) == 0 && len(g.inFlight) == 0 && g.unsavedEmpty.IsZero()
 }
 
+// Saved reports whether the state has the group, or will have when what is on its
+// way has arrived.
+func (g *Group) Saved() bool { return g.saved }
+
 // Wake returns when Tick is to be called at the latest; zero for never.
 func (g *Group) Wake() time.Time { return g.wake }
 

@@ -116,7 +116,12 @@ func (w *world) run(t *testing.T, cmd string, cmdArgs []datadriven.CmdArg) {
 		w.limits.MaxMembers = a.int("members", w.limits.MaxMembers)
 		w.limits.MaxBytes = a.int("bytes", w.limits.MaxBytes)
 	case "join":
-		w.group.Join(w.now, w.join(a), &out)
+		q := w.join(a)
+		if err := w.limits.Check(q); err != nil {
+			w.printf("%v", code(err))
+			return
+		}
+		w.group.Join(w.now, q, &out)
 	case "sync":
 		w.group.Sync(w.now, w.sync(a), &out)
 	case "heartbeat":

@@ -7,17 +7,22 @@ import (
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
-// Join answers a JoinGroup request, or holds it until the rebalance has come so
+// Check refuses a request that is wrong whatever the group.
+func (l *Limits) Check(q *Join) error {
+	if q.SessionTimeout < l.MinSessionTimeout || q.SessionTimeout > l.MaxSessionTimeout {
+		return kerr.New(kerr.InvalidSessionTimeout, "session timeout of %v is not from %v to %v",
+			q.SessionTimeout, l.MinSessionTimeout, l.MaxSessionTimeout)
+	}
+	return nil
+}
+
+// Join answers a JoinGroup request that passed Limits.Check, or holds it until the rebalance has come so
 // far.
 func (g *Group) Join(now time.Time, q *Join, out *Output) {
 	refuse := func(memberID string, code kerr.Code, format string, args ...any) {
 		out.Joined = append(out.Joined, JoinAnswer{q.Ticket, Joined{Err: kerr.New(code, format, args...), MemberID: memberID, Generation: -1}})
 	}
 	switch {
-	case q.SessionTimeout < g.limits.MinSessionTimeout || q.SessionTimeout > g.limits.MaxSessionTimeout:
-		refuse(q.MemberID, kerr.InvalidSessionTimeout, "session timeout of %v is not from %v to %v",
-			q.SessionTimeout, g.limits.MinSessionTimeout, g.limits.MaxSessionTimeout)
-		return
 	case !g.accepts(q):
 		if m := g.byID[q.MemberID]; m != nil {
 			g.remove(m, out)

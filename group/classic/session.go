@@ -85,6 +85,9 @@ func (g *Group) forgetPending(now time.Time, id string, out *Output) bool {
 	return true
 }
 
+// Forget forgets the member ids that were handed out in a group that is deleted.
+func (g *Group) Forget() { clear(g.pending) }
+
 // Gone says that nobody waits any more for the answer to a request that is held.
 // The member counts as silent from now on, and is removed at once if nobody
 // knows its id.
