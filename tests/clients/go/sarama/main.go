@@ -124,14 +124,20 @@ func resource(kind string) sarama.ConfigResourceType {
 }
 
 func (c *client) configs(_ context.Context, r *driver.Request) (*driver.Response, error) {
-	entries, err := c.adm.DescribeConfig(sarama.ConfigResource{Type: resource(r.Kind), Name: r.Name, ConfigNames: r.Keys})
+	rs, err := c.adm.DescribeConfigs(
+		[]*sarama.ConfigResource{{Type: resource(r.Kind), Name: r.Name, ConfigNames: r.Keys}}, sarama.DescribeConfigsOptions{})
 	if err != nil {
 		return nil, coded(err)
 	}
 	out := make(map[string]string)
-	for _, e := range entries {
-		if slices.Contains(r.Keys, e.Name) {
-			out[e.Name] = fmt.Sprintf("%s (%s)", e.Value, e.Source)
+	for _, res := range rs {
+		if res.ErrorCode != sarama.ErrNoError {
+			return nil, coded(res.ErrorCode)
+		}
+		for _, e := range res.Configs {
+			if slices.Contains(r.Keys, e.Name) {
+				out[e.Name] = fmt.Sprintf("%s (%s)", e.Value, e.Source)
+			}
 		}
 	}
 	return &driver.Response{Configs: out}, nil
