@@ -2,6 +2,7 @@ package log
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/sluicemq/sluice/log/entry"
 )
@@ -55,6 +56,9 @@ func (l *Log) VerifyIndexes() (files int, err error) {
 // BuffersInUse returns how many read buffers were not given back.
 func (l *Log) BuffersInUse() int64 { return l.buffers.inUse.Load() }
 
+// HeldBytes returns how much memory holds entries.
+func (l *Log) HeldBytes() int64 { return l.commits.HeldBytes() }
+
 // StateDigest returns the digest of what entries derive, after a checkpoint: all
 // but what depends on when checkpoints fell and segments were freed.
 func (l *Log) StateDigest() ([32]byte, error) {
@@ -69,7 +73,10 @@ func (l *Log) StateDigest() ([32]byte, error) {
 // Look does what the keeper does every second.
 func (l *Log) Look() { l.look() }
 
-// FlushInTime does what the keeper does every second, as if d had passed.
+// FlushInTime does what the keeper does every second, as if it was d later.
+func (l *Log) FlushInTime(d time.Duration) { l.flushInTime(time.Now().Add(d)) }
+
+// StateDurable returns the entry up to which the state store is durable.
 func (l *Log) StateDurable() entry.Index { return l.store.Durable() }
 
 // AwaitSealed waits until every segment that is complete has its index file.

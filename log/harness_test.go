@@ -208,6 +208,26 @@ func (r *runner) check() error {
 	if n := r.log.BuffersInUse(); n != 0 {
 		return fmt.Errorf("%d buffers were not given back", n)
 	}
+	if err := r.checkTimes(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkTimes looks records up by their time, and compares with the model.
+func (r *runner) checkTimes() error {
+	for p, m := range r.model.parts {
+		got, err := r.log.MaxTime(p)
+		if want := m.maxTime(); err != nil || got != want {
+			return fmt.Errorf("partition %d [%d,%d): largest time is of %+v, %v, want %+v", p, m.start, m.end, got, err, want)
+		}
+		for _, t := range m.someTimes() {
+			got, err := r.log.FindTime(p, t)
+			if want := m.findTime(t); err != nil || got != want {
+				return fmt.Errorf("partition %d [%d,%d): time %d is first at %+v, %v, want %+v", p, m.start, m.end, t, got, err, want)
+			}
+		}
+	}
 	return nil
 }
 
@@ -227,6 +247,9 @@ func (r *runner) close() error {
 		return nil
 	}
 	err := r.log.Close()
+	if held := r.log.HeldBytes(); held != 0 && err == nil {
+		err = fmt.Errorf("%d bytes of the log were not released", held)
+	}
 	r.log = nil
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/entry"
 )
 
@@ -21,9 +22,11 @@ const (
 type keeper struct {
 	kicks chan struct{} // asks for segments to be freed
 
-	low          bool // the disk has less room than MinFreeBytes; owned by the goroutine
-	flushedAt    time.Time
-	flushedBytes int64 // what the loop had applied by then
+	looking sync.Mutex // held by look
+	low     bool       // guarded by looking: the disk has less room than MinFreeBytes
+
+	flushedAt    time.Time // owned by the goroutine, like what follows
+	flushedBytes int64     // what the loop had applied by then
 
 	freeing   sync.Mutex      // held while segments are freed
 	unremoved map[uint32]bool // guarded by freeing: freed, with files that could not be removed yet
@@ -72,8 +75,12 @@ func (l *Log) runKeeper() {
 
 // look refuses records while they would do harm: while the disk has too little
 // room, so that what frees room can still be written, and while the state store
-// cannot write, since what it keeps in memory instead would grow.
+// cannot write, since what it keeps in memory instead would grow. It is called
+// every lookEvery, and whenever a file was made for the log: then much room has
+// gone at once.
 func (l *Log) look() {
+	l.keeper.looking.Lock()
+	defer l.keeper.looking.Unlock()
 	var refusal error
 	if l.lowOnRoom() {
 		refusal = fmt.Errorf("the disk has less than %d bytes left", l.options.MinFreeBytes)
@@ -88,6 +95,7 @@ func (l *Log) look() {
 	}
 }
 
+// lowOnRoom needs looking to be held.
 func (l *Log) lowOnRoom() bool {
 	if l.options.MinFreeBytes <= 0 {
 		return false
@@ -101,6 +109,25 @@ func (l *Log) lowOnRoom() bool {
 		l.options.Events.Room(low, space.Free)
 	}
 	return l.keeper.low
+}
+
+// lookAfterwards returns the events of the commit log, with a look at the disk
+// after each file that was or could not be made.
+func (l *Log) lookAfterwards(e commitlog.Events) commitlog.Events {
+	prepared, failed := e.Prepared, e.PrepareFailed
+	e.Prepared = func(number uint32, recycled bool, filled int64) {
+		if prepared != nil {
+			prepared(number, recycled, filled)
+		}
+		l.look()
+	}
+	e.PrepareFailed = func(number uint32, err error) {
+		if failed != nil {
+			failed(number, err)
+		}
+		l.look()
+	}
+	return e
 }
 
 // flushInTime makes the state store durable when enough has been applied, or

@@ -40,6 +40,7 @@ type modelBatch struct {
 	time      entry.Time // append time, -1 without
 	sum       uint32     // of all but the head
 	size      int
+	times     []entry.Time // of its records
 }
 
 type modelProducer struct {
@@ -113,10 +114,14 @@ func (p *modelPartition) produce(payload []byte) expected {
 			return expected{code: kerr.OutOfOrderSequenceNumber}
 		}
 	}
+	times, err := recordTimes(payload)
+	if err != nil {
+		panic(err)
+	}
 	base := p.end
 	p.end += entry.Offset(head.LastOffsetDelta()) + 1
 	p.batches = append(p.batches, modelBatch{
-		base: base, end: p.end, time: time, sum: crc32.ChecksumIEEE(payload[16:]), size: len(payload),
+		base: base, end: p.end, time: time, sum: crc32.ChecksumIEEE(payload[16:]), size: len(payload), times: times,
 	})
 	if id >= 0 {
 		if sent == nil {
@@ -130,6 +135,63 @@ func (p *modelPartition) produce(payload []byte) expected {
 		}
 	}
 	return expected{offset: base, time: time}
+}
+
+var codecs = batch.NewCodecs(batch.Limits{})
+
+func recordTimes(payload []byte) (times []entry.Time, err error) {
+	it := codecs.Records(payload)
+	defer it.Close()
+	for it.Next() {
+		times = append(times, entry.Time(it.Record().Timestamp))
+	}
+	return times, it.Err()
+}
+
+// each calls visit for the records that can be read, until it returns false.
+func (p *modelPartition) each(visit func(log.Found) bool) {
+	for _, b := range p.batches {
+		for i, t := range b.times {
+			if offset := b.base + entry.Offset(i); offset >= p.start && !visit(log.Found{Offset: offset, Time: t}) {
+				return
+			}
+		}
+	}
+}
+
+func (p *modelPartition) maxTime() log.Found {
+	best := log.Found{Offset: -1, Time: -1}
+	p.each(func(f log.Found) bool {
+		if f.Time > best.Time {
+			best = f
+		}
+		return true
+	})
+	return best
+}
+
+func (p *modelPartition) findTime(t entry.Time) log.Found {
+	found := log.Found{Offset: -1, Time: -1}
+	p.each(func(f log.Found) bool {
+		if f.Time >= t {
+			found = f
+		}
+		return found.Offset < 0
+	})
+	return found
+}
+
+// someTimes returns times around those of some records.
+func (p *modelPartition) someTimes() []entry.Time {
+	times := []entry.Time{0, 1 << 40}
+	n := 0
+	p.each(func(f log.Found) bool {
+		if n++; n%7 == 1 {
+			times = append(times, f.Time, f.Time+1)
+		}
+		return len(times) < 40
+	})
+	return times
 }
 
 // String is what a reader sees of all partitions.

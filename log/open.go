@@ -74,7 +74,7 @@ func (l *Log) open() error {
 		TailBytes: l.options.TailBytes, BacklogBytes: l.options.BacklogBytes,
 		Now:     func() entry.Time { return entry.TimeOf(time.Now()) },
 		Elapsed: func() time.Duration { return time.Duration(time.Now().UnixNano()) },
-		Events:  l.options.Events.CommitLog,
+		Events:  l.lookAfterwards(l.options.Events.CommitLog),
 	})
 	if err != nil {
 		return err
