@@ -421,3 +421,38 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("left behind:\n%v", disk)
 	}
 }
+
+// Anybody can have member ids handed out, in as many groups as they like.
+func TestIDsHandedOutInManyGroupsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, store{}, nil)
+		defer r.stop()
+		generation := r.stable(t, "g", "a")
+		refused := 0
+		for i := range 2 * shards * maxEmpty {
+			r.Join(fmt.Sprintf("group%d", i), &classic.Join{
+				NewID: "x", IDRequired: true, SessionTimeout: 10 * time.Second, ProtocolType: "consumer",
+				Protocols: []classic.Protocol{{Name: "range"}},
+			}, func(a classic.Joined) {
+				if kerr.Of(a.Err) == kerr.CoordinatorLoadInProgress {
+					refused++
+				} else {
+					want(t, a.Err, kerr.MemberIDRequired)
+				}
+			})
+		}
+		if refused < shards*maxEmpty {
+			t.Errorf("only %d were refused", refused)
+		}
+		want(t, r.Heartbeat("g", "a-1", "", generation), kerr.None)
+		time.Sleep(9 * time.Second)
+		want(t, r.Heartbeat("g", "a-1", "", generation), kerr.None)
+		time.Sleep(2 * time.Second)
+		for i := range r.shards {
+			if n := len(r.shards[i].groups); n > 1 {
+				t.Errorf("shard %d has %d groups", i, n)
+			}
+		}
+		r.stable(t, "h", "b")
+	})
+}

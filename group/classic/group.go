@@ -245,20 +245,25 @@ func (g *Group) count(m *member, sign int) {
 	}
 }
 
-// remove takes a member out. What it waits for is answered with UNKNOWN_MEMBER_ID,
+// remove takes members out. What they wait for is answered with UNKNOWN_MEMBER_ID,
 // so that a client that is still there joins anew.
-func (g *Group) remove(m *member, out *Output) {
-	refusal := kerr.New(kerr.UnknownMemberID, "the member was removed from the group")
-	g.answerJoin(m, Joined{Err: refusal, Generation: -1}, out)
-	g.answerSync(m, Synced{Err: refusal}, out)
-	g.synced(m)
-	g.count(m, -1)
-	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
-	delete(g.byID, m.ID)
-	if m.Instance != "" {
-		delete(g.static, m.Instance)
+func (g *Group) remove(out *Output, gone ...*member) {
+	if len(gone) == 0 {
+		return
 	}
-	if g.leader == m.ID {
+	refusal := kerr.New(kerr.UnknownMemberID, "the member was removed from the group")
+	for _, m := range gone {
+		g.answerJoin(m, Joined{Err: refusal, Generation: -1}, out)
+		g.answerSync(m, Synced{Err: refusal}, out)
+		g.synced(m)
+		g.count(m, -1)
+		delete(g.byID, m.ID)
+		if m.Instance != "" {
+			delete(g.static, m.Instance)
+		}
+	}
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return g.byID[m.ID] != m })
+	if g.byID[g.leader] == nil {
 		g.leader = ""
 		if len(g.members) > 0 {
 			g.leader = g.members[0].ID

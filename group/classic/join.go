@@ -25,7 +25,7 @@ func (g *Group) Join(now time.Time, q *Join, out *Output) {
 	switch {
 	case !g.accepts(q):
 		if m := g.byID[q.MemberID]; m != nil {
-			g.remove(m, out)
+			g.remove(out, m)
 			g.afterRemoval(now, out)
 		}
 		g.forgetPending(now, q.MemberID, out)

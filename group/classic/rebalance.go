@@ -86,9 +86,7 @@ func (g *Group) completeJoin(now time.Time, out *Output) {
 			late = append(late, m)
 		}
 	}
-	for _, m := range late {
-		g.remove(m, out)
-	}
+	g.remove(out, late...)
 	if len(g.members) == 0 {
 		g.becomeEmpty(out)
 		return

@@ -64,7 +64,7 @@ func (g *Group) Leave(now time.Time, leavers []Leaver, out *Output) []error {
 		}
 		var m *member
 		if m, errs[i] = g.validate(memberID, l.Instance); errs[i] == nil {
-			g.remove(m, out)
+			g.remove(out, m)
 			left = true
 		}
 	}
@@ -103,7 +103,7 @@ func (g *Group) Gone(now time.Time, t Ticket, out *Output) {
 		g.releaseJoin(m)
 	}
 	if m.anonymous {
-		g.remove(m, out)
+		g.remove(out, m)
 		g.afterRemoval(now, out)
 		return
 	}
@@ -174,8 +174,8 @@ func (g *Group) expireMembers(now time.Time, out *Output) {
 	}
 	for _, m := range silent {
 		out.Expired = append(out.Expired, m.ID)
-		g.remove(m, out)
 	}
+	g.remove(out, silent...)
 	if len(silent) > 0 {
 		g.afterRemoval(now, out)
 	}
@@ -205,8 +205,8 @@ func (g *Group) syncTimeUp(now time.Time, out *Output) {
 	}
 	for _, m := range late {
 		out.Expired = append(out.Expired, m.ID)
-		g.remove(m, out)
 	}
+	g.remove(out, late...)
 	g.syncUntil = time.Time{}
 	if len(late) > 0 {
 		g.prepareRebalance(now, out)
