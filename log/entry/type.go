@@ -41,6 +41,15 @@ const (
 	TypeConsumerGroup  Type = 56
 	TypeDowngradeGroup Type = 57
 	TypeQueueLock      Type = 58
+
+	// Types 64 to 79: txn/kafka. The payloads of TypeInitTransactions,
+	// TypeEndTransaction and TypeWriteMarkers begin with a control batch.
+	TypeInitTransactions   Type = 64
+	TypeEndTransaction     Type = 65
+	TypeAddToTransaction   Type = 66
+	TypePendOffsets        Type = 67
+	TypeWriteMarkers       Type = 68
+	TypeExpireTransactions Type = 69
 )
 
 var typeNames = map[Type]string{
@@ -62,6 +71,12 @@ var typeNames = map[Type]string{
 	TypeConsumerGroup:      "consumer-group",
 	TypeDowngradeGroup:     "downgrade-group",
 	TypeQueueLock:          "queue-lock",
+	TypeInitTransactions:   "init-transactions",
+	TypeEndTransaction:     "end-transaction",
+	TypeAddToTransaction:   "add-to-transaction",
+	TypePendOffsets:        "pend-offsets",
+	TypeWriteMarkers:       "write-markers",
+	TypeExpireTransactions: "expire-transactions",
 }
 
 // String returns the name that dumps and error messages show.
