@@ -48,16 +48,15 @@ func (l *Log) MaxTime(p entry.Partition) (Found, error) {
 		best := nothing
 		at, ok, err := queue.MaxTimestamp()
 		// The batch that holds the start may have its largest timestamp before it.
-		// Then some other batch may have one that is larger than the rest of this.
-		for ok && err == nil {
-			wanted := at.MaxTimestamp
+		// Then the rest of it counts, and what comes behind with a larger one.
+		for first := true; ok && err == nil; first = false {
 			err = l.eachRecord(&at, start, func(r Found) bool {
 				if r.Time > best.Time {
 					best = r
 				}
-				return best.Time < wanted
+				return best.Time < at.MaxTimestamp
 			})
-			if err != nil || best.Time >= wanted {
+			if err != nil || first && best.Time >= at.MaxTimestamp {
 				break
 			}
 			at, ok, err = queue.FindTime(best.Time+1, at.End())
