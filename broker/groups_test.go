@@ -208,10 +208,19 @@ func TestRefusalsOfGroupRequests(t *testing.T) {
 			req.Protocol = nil
 			return req
 		}()).ErrorCode, kerr.InconsistentGroupProtocol},
-		"sync":                   {ask[*kmsg.SyncGroupResponse](c, 5, (&member{group: "g", id: "x"}).syncRequest()).ErrorCode, kerr.UnknownMemberID},
-		"heartbeat":              {(&member{client: c, group: "g", id: "x"}).heartbeat(t), kerr.UnknownMemberID},
-		"heartbeat to no group":  {(&member{client: c}).heartbeat(t), kerr.InvalidGroupID},
-		"leave unknown":          {ask[*kmsg.LeaveGroupResponse](c, 5, func() *kmsg.LeaveGroupRequest { r := kmsg.NewPtrLeaveGroupRequest(); r.Group = "g"; return r }()).ErrorCode, kerr.UnknownMemberID},
+		"sync":                  {ask[*kmsg.SyncGroupResponse](c, 5, (&member{group: "g", id: "x"}).syncRequest()).ErrorCode, kerr.UnknownMemberID},
+		"heartbeat":             {(&member{client: c, group: "g", id: "x"}).heartbeat(t), kerr.UnknownMemberID},
+		"heartbeat to no group": {(&member{client: c}).heartbeat(t), kerr.InvalidGroupID},
+		"leave unknown": {ask[*kmsg.LeaveGroupResponse](c, 5, func() *kmsg.LeaveGroupRequest {
+			req := kmsg.NewPtrLeaveGroupRequest()
+			req.Group, req.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: "x"}}
+			return req
+		}()).Members[0].ErrorCode, kerr.UnknownMemberID},
+		"leave unknown alone": {ask[*kmsg.LeaveGroupResponse](c, 2, func() *kmsg.LeaveGroupRequest {
+			req := kmsg.NewPtrLeaveGroupRequest()
+			req.Group, req.MemberID = "g", "x"
+			return req
+		}()).ErrorCode, kerr.UnknownMemberID},
 		"delete unknown":         {deleteGroup(c, "g"), kerr.GroupIDNotFound},
 		"delete offsets unknown": {deleteOffsets(c, "g", "a").ErrorCode, kerr.GroupIDNotFound},
 	} {
