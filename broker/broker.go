@@ -201,7 +201,7 @@ func (b *Broker) expireProducers() {
 				_, err = b.doOne(b.ctx, entry.TypeExpireProducers, payload)
 			}
 			if err != nil && b.ctx.Err() == nil {
-				b.logger.Warn("producers that expired were not forgotten; trying again", zap.Error(err))
+				b.logger.Warn("producers that expired were not forgotten; trying again", because(err))
 			}
 			if err != nil {
 				break

@@ -26,20 +26,20 @@ func (b *Broker) logEvents(f *figures) log.Events {
 			Rolled:   func(number uint32) { l.Info("segment begun", zap.Uint32("segment", number)) },
 			Prepared: func(uint32, bool, int64) {},
 			PrepareFailed: func(number uint32, err error) {
-				l.Warn("file for the next segment could not be made ready; it is tried again when it is needed", zap.Uint32("segment", number), zap.Error(err))
+				b.lines.warn(l, "file for the next segment could not be made ready; it is tried again when it is needed", zap.Uint32("segment", number), because(err))
 			},
 			Refused: func(entries int, err error) {
 				f.refused.Add(float64(entries))
-				b.lines.warn(l, "writes are refused", zap.Int("entries", entries), zap.Error(err))
+				b.lines.warn(l, "writes are refused", zap.Int("entries", entries), because(err))
 			},
-			BoundFailed: func(err error) { b.lines.warn(l, "durable bound could not be noted", zap.Error(err)) },
+			BoundFailed: func(err error) { b.lines.warn(l, "durable bound could not be noted", because(err)) },
 			Dead: func(err error) {
-				l.Error("the log takes no more writes until a restart; reads are still served", zap.Error(err))
+				l.Error("the log takes no more writes until a restart; reads are still served", because(err))
 			},
 		},
 		State: state.Events{
-			Background: func(err error) { b.lines.warn(l, "state store cannot write; it is tried again", zap.Error(err)) },
-			Dead:       func(err error) { l.Error("state store failed; no more writes until a restart", zap.Error(err)) },
+			Background: func(err error) { b.lines.warn(l, "state store cannot write; it is tried again", because(err)) },
+			Dead:       func(err error) { l.Error("state store failed; no more writes until a restart", because(err)) },
 			Flushed:    func(bytes int64, _ time.Duration) { f.stateFlushed.Add(float64(bytes)) },
 			Compacted:  func(bytes int64, _ time.Duration) { f.stateCompacted.Add(float64(bytes)) },
 			Stalled: func(reason string) {
@@ -50,11 +50,11 @@ func (b *Broker) logEvents(f *figures) log.Events {
 			l.Info("segment sealed", zap.Uint32("segment", segment), zap.Duration("took", d))
 		},
 		SealFailed: func(segment uint32, err error) {
-			b.lines.warn(l, "index file of a segment could not be written; it is tried again", zap.Uint32("segment", segment), zap.Error(err))
+			b.lines.warn(l, "index file of a segment could not be written; it is tried again", zap.Uint32("segment", segment), because(err))
 		},
 		Freed: func(segment uint32) { l.Info("segment freed", zap.Uint32("segment", segment)) },
 		RetainFailed: func(err error) {
-			b.lines.warn(l, "retention could not be carried out; it is tried again", zap.Error(err))
+			b.lines.warn(l, "retention could not be carried out; it is tried again", because(err))
 		},
 		Room: func(low bool, free uint64) {
 			if low {
@@ -64,7 +64,7 @@ func (b *Broker) logEvents(f *figures) log.Events {
 			}
 		},
 		Stopped: func(err error) {
-			l.Error("entries can no longer be applied; restart, and if it comes back keep the data folder", zap.Error(err))
+			l.Error("entries can no longer be applied; restart, and if it comes back keep the data folder", because(err))
 		},
 	}
 }
@@ -74,7 +74,7 @@ func (b *Broker) reportRecovery() {
 	r := b.log.Recovery()
 	topicCount, partitionCount := b.catalog.Count()
 	if r.Torn != nil {
-		b.logger.Warn("the log ended in a write that was not completed; it was cut off", zap.NamedError("found", r.Torn))
+		b.logger.Warn("the log ended in a write that was not completed; it was cut off", zap.String("found", r.Torn.Error()))
 	}
 	b.logger.Info("data folder is open",
 		zap.String("dir", b.dataDir), zap.String("cluster_id", b.log.Meta().ClusterID), zap.Int32("node_id", b.settings.NodeID),

@@ -46,7 +46,7 @@ func (b *Broker) newGroups(state *group.State) *group.Coordinator {
 			b.logger.Debug("member expired", zap.String("group", name), zap.String("member", member))
 		},
 		ExpireFailed: func(err error) {
-			b.lines.warn(b.logger, "expired offsets could not be forgotten; trying again", zap.Error(err))
+			b.lines.warn(b.logger, "expired offsets could not be forgotten; trying again", because(err))
 		},
 	})
 }

@@ -32,3 +32,7 @@ func (l *lines) warn(logger *zap.Logger, text string, fields ...zap.Field) {
 		logger.Warn(text, fields...)
 	}
 }
+
+// because is why something failed, in one line. zap.Error would add the stacks
+// that some libraries put into their errors.
+func because(err error) zap.Field { return zap.String("error", err.Error()) }
