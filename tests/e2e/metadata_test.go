@@ -212,11 +212,31 @@ func TestLookingForCoordinatorsLeavesNothingBehind(t *testing.T) {
 	c := raw.Dial(t, n.Addr())
 	look := func(from, to int) {
 		t.Helper()
+		const inFlight = 50
+		ids := make([]int32, to-from)
 		request := kmsg.NewPtrFindCoordinatorRequest()
-		for i := from; i < to; i++ {
-			request.CoordinatorType, request.CoordinatorKey = int8(i%2), "key-"+strconv.Itoa(i)
-			if r := raw.Ask[*kmsg.FindCoordinatorResponse](c, 3, request); r.ErrorCode != 0 {
-				t.Fatalf("error %d", r.ErrorCode)
+		request.SetVersion(3)
+		for i := 0; i < len(ids)+inFlight; i++ {
+			if i < len(ids) {
+				var err error
+				request.CoordinatorType, request.CoordinatorKey = int8(i%2), "key-"+strconv.Itoa(from+i)
+				if ids[i], err = c.Send(request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i < inFlight {
+				continue
+			}
+			frame, err := c.Receive(raw.Limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := raw.Decode(request, ids[i-inFlight], frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := r.(*kmsg.FindCoordinatorResponse).ErrorCode; code != 0 {
+				t.Fatalf("error %d", code)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,9 +143,10 @@ func TestEachPartitionOfAProduceGetsAnAnswerOfItsOwn(t *testing.T) {
 		}
 	}
 
+	// Named twice, a partition gets one of the batches, and one answer.
 	twice := produce(c, produceVersion, into{wide, 5, batch}, into{wide, 5, batch})
-	if len(twice) != 2 || twice[0].ErrorCode != 0 || twice[1].ErrorCode != 0 || twice[0].BaseOffset != 1 || twice[1].BaseOffset != 2 {
-		t.Errorf("the same partition twice: %+v", twice)
+	if end := listOffset(t, c, wide, 5, latest).Offset; len(twice) != 1 || twice[0].ErrorCode != 0 || twice[0].BaseOffset != 1 || end != 2 {
+		t.Errorf("the same partition twice: %+v; it ends at %d", twice, end)
 	}
 
 	if none := produce(c, produceVersion); len(none) != 0 {
@@ -154,15 +156,19 @@ func TestEachPartitionOfAProduceGetsAnAnswerOfItsOwn(t *testing.T) {
 	missing := topic{name: "missing"}
 	bad := append([]byte(nil), batch...)
 	bad[len(bad)-1]++
-	mixed := produce(c, produceVersion, into{wide, 1, batch}, into{missing, 0, batch}, into{wide, 64, batch}, into{wide, -1, batch}, into{wide, 2, bad}, into{wide, 3, batch})
-	want := []int16{0, unknownTopic, unknownTopic, unknownTopic, corruptMessage, 0}
-	for i, a := range mixed {
-		if a.ErrorCode != want[i] {
-			t.Errorf("mixed: answer %d has error %d, want %d", i, a.ErrorCode, want[i])
+	want := map[string]int16{"wide 1": 0, "wide 64": unknownTopic, "wide -1": unknownTopic, "wide 2": corruptMessage, "wide 3": 0, "missing 0": unknownTopic}
+	request := produceRequest(-1, into{wide, 1, batch}, into{missing, 0, batch}, into{wide, 64, batch}, into{wide, -1, batch}, into{wide, 2, bad}, into{wide, 3, batch})
+	got := map[string]int16{}
+	for _, topic := range raw.Ask[*kmsg.ProduceResponse](c, produceVersion, request).Topics {
+		for _, a := range topic.Partitions {
+			got[fmt.Sprint(topic.Topic, " ", a.Partition)] = a.ErrorCode
+			if a.ErrorCode != 0 && a.BaseOffset != -1 {
+				t.Errorf("mixed: %s has base offset %d", topic.Topic, a.BaseOffset)
+			}
 		}
-		if a.ErrorCode != 0 && a.BaseOffset != -1 {
-			t.Errorf("mixed: answer %d has base offset %d", i, a.BaseOffset)
-		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("mixed: errors %v, want %v", got, want)
 	}
 	byID := produce(c, 13, into{topic{id: wide.id}, 1, batch}, into{topic{id: [16]byte{1}}, 0, batch})
 	if byID[0].ErrorCode != 0 || byID[1].ErrorCode != unknownTopicID {
@@ -253,6 +259,11 @@ func TestABatchThatBreaksARuleIsRefusedAndNotStored(t *testing.T) {
 		b[at] ^= 1
 		return b
 	}
+	magic := func(to byte) []byte {
+		b := good.Bytes()
+		b[16] = to
+		return b
+	}
 	zstd := good
 	zstd.Codec = kgo.CodecZstd
 	tests := []struct {
@@ -263,7 +274,9 @@ func TestABatchThatBreaksARuleIsRefusedAndNotStored(t *testing.T) {
 	}{
 		{"nothing", 12, []byte{}, invalidRecord},
 		{"two batches", 12, append(good.Bytes(), good.Bytes()...), invalidRecord},
-		{"an old magic", 12, flip(16), invalidRecord},
+		{"magic 0", 12, magic(0), invalidRecord},
+		{"magic 1", 12, magic(1), invalidRecord},
+		{"a magic that there is not", 12, magic(3), corruptMessage},
 		{"a checksum that does not fit", 12, flip(18), corruptMessage},
 		{"a record that was changed", 12, flip(len(good.Bytes()) - 1), corruptMessage},
 		{"a base offset", 12, with(func(b *kmsg.RecordBatch) { b.FirstOffset = 5 }), invalidRecord},
