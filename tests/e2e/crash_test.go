@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,9 +52,14 @@ func crashAgainAndAgain(t *testing.T, flush string) {
 		done := churn.start(n.Addr())
 		lives := time.Duration(20+random.IntN(600)) * time.Millisecond
 		<-time.After(lives) // not for something to happen: the moment is the test
+		if random.IntN(4) == 0 {
+			n.Signal(syscall.SIGSTOP) // stands still for a while, as in an overloaded machine
+			<-time.After(time.Duration(random.IntN(300)) * time.Millisecond)
+			n.Signal(syscall.SIGCONT)
+		}
 		n.Kill()
 		<-done
-		for random.IntN(4) == 0 {
+		for random.IntN(4) == 0 { // nor does it get up
 			n.RestartToKill(time.Duration(random.IntN(150)) * time.Millisecond)
 		}
 		if random.IntN(3) == 0 {
@@ -63,6 +69,9 @@ func crashAgainAndAgain(t *testing.T, flush string) {
 		c := raw.Dial(t, n.Addr())
 		l.check(c)
 		churn.check(c)
+		if random.IntN(3) == 0 {
+			l.removeChecked(c)
+		}
 		c.Close()
 		if t.Failed() {
 			t.Fatalf("round %d of %d, killed after %v", round+1, rounds, lives)
@@ -74,7 +83,8 @@ func crashAgainAndAgain(t *testing.T, flush string) {
 	l.checkComplete()
 	l.checkAgain(c)
 	acknowledged, read := l.count()
-	t.Logf("%d records were acknowledged, %d are in the log, %d changes were made to other topics", acknowledged, read, churn.changes)
+	t.Logf("%d records were acknowledged, %d were in the log, %d changes were made to other topics; %v segments are left of %v",
+		acknowledged, read, churn.changes, n.Metric("sluice_log_segments"), newestSegment(n))
 }
 
 func crashPlan(t *testing.T) (rounds int, seed uint64) {

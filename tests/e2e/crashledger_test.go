@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sluicemq/sluice/tests/e2e/node"
 	"github.com/sluicemq/sluice/tests/e2e/raw"
 )
 
@@ -68,7 +69,8 @@ type history struct {
 	sent   map[uint16]uint32  // how many records each producer has sent
 	acked  map[int64]identity // told to producers since the last check
 	seen   map[int64]identity // shown to consumers since the last check
-	log    []identity         // what the log holds, as of the last check
+	log    []identity         // what the log held, as of the last check
+	start  int64              // where the log starts: what is before was removed
 	latest map[uint16]uint32  // sequences in log: one more than the highest of each producer
 }
 
@@ -175,8 +177,8 @@ func (l *ledger) read(c *raw.Conn, tp topic, partition int32, h *history) {
 			l.t.Fatalf("fetch: %v", err)
 		}
 		p := response.(*kmsg.FetchResponse).Topics[0].Partitions[0]
-		if p.ErrorCode != 0 || p.LogStartOffset != 0 {
-			l.t.Errorf("%s/%d: fetch at %d: error %d, log start %d", tp.name, partition, len(h.log), p.ErrorCode, p.LogStartOffset)
+		if p.ErrorCode != 0 || p.LogStartOffset != h.start {
+			l.t.Errorf("%s/%d: fetch at %d: error %d, log start %d, want %d", tp.name, partition, len(h.log), p.ErrorCode, p.LogStartOffset, h.start)
 			return
 		}
 		records := l.decode(&p)
@@ -225,6 +227,39 @@ func (l *ledger) add(topic string, partition int32, h *history, r *kgo.Record) {
 	h.latest[id.producer] = max(latest, id.sequence+1)
 }
 
+// removeChecked deletes records that were checked, so that segments can be freed.
+func (l *ledger) removeChecked(c *raw.Conn) {
+	for _, tp := range l.topics {
+		request := kmsg.NewPtrDeleteRecordsRequest()
+		request.TimeoutMillis = 30_000
+		in := kmsg.NewDeleteRecordsRequestTopic()
+		in.Topic = tp.name
+		for p, h := range l.places[tp.name] {
+			partition := kmsg.NewDeleteRecordsRequestTopicPartition()
+			partition.Partition, partition.Offset = int32(p), int64(len(h.log))
+			in.Partitions = append(in.Partitions, partition)
+		}
+		request.Topics = append(request.Topics, in)
+		for _, p := range raw.Ask[*kmsg.DeleteRecordsResponse](c, 2, request).Topics[0].Partitions {
+			h := l.places[tp.name][p.Partition]
+			if h.start = int64(len(h.log)); p.ErrorCode != 0 || p.LowWatermark != h.start {
+				l.t.Errorf("%s/%d: delete records before %d: error %d, low watermark %d", tp.name, p.Partition, h.start, p.ErrorCode, p.LowWatermark)
+			}
+		}
+	}
+}
+
+// newestSegment returns the number of the newest segment.
+func newestSegment(n *node.Node) string {
+	begun := "0"
+	for _, line := range n.Lines(0) {
+		if line.Message == "segment begun" {
+			begun = line.Text("segment")
+		}
+	}
+	return begun
+}
+
 // checkComplete holds the log to what was sent, once everything has been
 // acknowledged.
 func (l *ledger) checkComplete() {
@@ -244,7 +279,11 @@ func (l *ledger) checkComplete() {
 func (l *ledger) checkAgain(c *raw.Conn) {
 	for _, tp := range l.topics {
 		for p, h := range l.places[tp.name] {
-			again := &history{sent: h.sent, latest: map[uint16]uint32{}}
+			again := &history{sent: h.sent, latest: map[uint16]uint32{}, start: h.start}
+			again.log = append(again.log, h.log[:h.start]...)
+			for _, id := range again.log {
+				again.latest[id.producer] = max(again.latest[id.producer], id.sequence+1)
+			}
 			l.read(c, tp, int32(p), again)
 			if !slices.Equal(again.log, h.log) {
 				l.t.Errorf("%s/%d: what is read now is not what was read before", tp.name, p)
