@@ -36,7 +36,7 @@ test-diff: ## the answers of every API, compared with those recorded from Apache
 	go test -count=1 -timeout 10m -skip TestKafka ./tests/diff ./tests/server
 
 test-e2e: build tools ## end-to-end tests: the real binary with kcat, franz-go and sarama
-	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice go test -count=1 -timeout 15m ./...
+	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice go test -count=1 -parallel 8 -timeout 15m ./...
 
 test-clients: build tools ## every mainstream client against Apache Kafka and Sluice; writes docs/compatibility.md
 	go run ./tests/clients/matrix
