@@ -3,7 +3,7 @@ package broker
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluicemq/sluice/group/classic"
+	"github.com/sluicemq/sluice/group"
 )
 
 // groupFigures collects what the coordinator counts of groups.
@@ -14,7 +14,7 @@ var (
 	groupMembers      = prometheus.NewDesc("sluice_group_members", "Members of all groups.", nil, nil)
 	groupHeld         = prometheus.NewDesc("sluice_group_held_requests", "JoinGroup and SyncGroup requests that wait for others.", nil, nil)
 	groupOffsets      = prometheus.NewDesc("sluice_group_offsets", "Committed offsets, of all groups.", nil, nil)
-	groupRebalances   = prometheus.NewDesc("sluice_group_rebalances_total", "Rebalances of classic groups that came to an end.", nil, nil)
+	groupRebalances   = prometheus.NewDesc("sluice_group_rebalances_total", "Rebalances: of classic groups those that came to an end, of others those that began.", nil, nil)
 	groupSilent       = prometheus.NewDesc("sluice_group_expired_members_total", "Members removed because they were silent for too long.", nil, nil)
 	groupCommits      = prometheus.NewDesc("sluice_group_commits_total", "OffsetCommit requests that were carried out.", nil, nil)
 	groupRefused      = prometheus.NewDesc("sluice_group_refused_commits_total", "OffsetCommit requests that were refused as a whole.", nil, nil)
@@ -39,7 +39,7 @@ func (g groupFigures) Collect(out chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n int64) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}
-	for state := classic.Empty; state < classic.Dead; state++ {
+	for _, state := range group.Lives() {
 		gauge(groupCount, stats.Groups[state], state.String())
 	}
 	gauge(groupMembers, stats.Members)

@@ -14,7 +14,19 @@ type Listed struct {
 	Name         string
 	Kind         Kind
 	ProtocolType string
-	State        classic.State
+	State        Life
+}
+
+// Life is where a group is in its life, as clients see it: a state of the machine
+// of its kind.
+type Life string
+
+// String returns the name that clients see.
+func (l Life) String() string { return string(l) }
+
+// Lives returns all states in which a group can be that exists.
+func Lives() []Life {
+	return []Life{"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling"}
 }
 
 // List returns the groups whose state and kind are among the names given, in
@@ -23,8 +35,11 @@ func (c *Coordinator) List(states, kinds []string) []Listed {
 	var all []Listed
 	for _, name := range c.state.names() {
 		r := c.state.lookup(name)
-		one := Listed{Name: name, Kind: Classic, State: classic.Empty}
-		if r != nil {
+		one := Listed{Name: name, Kind: Classic, State: "Empty"}
+		switch {
+		case r.modern() != nil:
+			one = listedModern(name, r.consumer)
+		case r != nil:
 			one.ProtocolType = r.classic.ProtocolType
 		}
 		all = append(all, one)
@@ -33,7 +48,10 @@ func (c *Coordinator) List(states, kinds []string) []Listed {
 		s := &c.shards[i]
 		s.mu.Lock()
 		for _, l := range s.groups {
-			one := Listed{Name: l.name, Kind: Classic, ProtocolType: l.classic.ProtocolType(), State: l.classic.State()}
+			if l.consumer != nil {
+				continue // as the state has it
+			}
+			one := Listed{Name: l.name, Kind: Classic, ProtocolType: l.classic.ProtocolType(), State: Life(l.classic.State().String())}
 			if at, ok := slices.BinarySearchFunc(all, l.name, func(a Listed, name string) int { return strings.Compare(a.Name, name) }); ok {
 				all[at] = one
 			} else {
@@ -51,15 +69,21 @@ func among(names []string, name string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// Describe returns a group; ok is false if there is none.
+// Describe returns a classic group; ok is false if there is none.
 func (c *Coordinator) Describe(name string) (d classic.Description, ok bool) {
 	s := c.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.groups[name]; l != nil {
+		if l.consumer != nil {
+			return d, false
+		}
 		return l.classic.Describe(), true
 	}
 	if r := c.state.lookup(name); r != nil {
+		if r.consumer != nil {
+			return d, false
+		}
 		return classic.Description{State: classic.Empty, ProtocolType: r.classic.ProtocolType}, true
 	}
 	return classic.Description{State: classic.Empty}, c.state.offsets.Has(name)
@@ -78,10 +102,10 @@ func (c *Coordinator) Delete(name string, done func(error)) {
 	var t step
 	s.mu.Lock()
 	l := s.groups[name]
-	stored := s.flights[name].count > 0 || c.state.exist(name) || l != nil && l.classic.Saved()
+	stored := s.flights[name].count > 0 || c.state.exist(name) || l != nil && l.saved()
 	switch {
-	case l != nil && l.classic.State() != classic.Empty:
-		err := kerr.New(kerr.NonEmptyGroup, "the group has %d members", l.classic.Members())
+	case l != nil && !l.empty():
+		err := kerr.New(kerr.NonEmptyGroup, "the group has %d members", l.members)
 		t.call(func() { done(err) })
 		s.end(&t)
 		return
@@ -95,7 +119,7 @@ func (c *Coordinator) Delete(name string, done func(error)) {
 			done: func(r entry.Result) { done(Refusal(r.Err)) },
 		})
 	}
-	if l != nil {
+	if l != nil && l.classic != nil {
 		l.classic.Forget()
 		s.settle(l, &t, nil)
 	}
@@ -118,7 +142,7 @@ func (c *Coordinator) DeleteOffsets(name string, topics []NamedPartitions, done 
 	var places []int // of d.topics in topics
 	l := s.groups[name]
 	for i := range topics {
-		if l != nil && l.classic.Subscribes(topics[i].Name) {
+		if l != nil && l.classic != nil && l.classic.Subscribes(topics[i].Name) {
 			codes[i] = kerr.GroupSubscribedToTopic
 			continue
 		}
@@ -128,7 +152,7 @@ func (c *Coordinator) DeleteOffsets(name string, topics []NamedPartitions, done 
 	var err error
 	if !s.known(name) {
 		err = kerr.New(kerr.GroupIDNotFound, "")
-	} else if l != nil {
+	} else if l != nil && l.classic != nil {
 		err = l.classic.CheckDeleteOffsets()
 	}
 	if err != nil || len(d.topics) == 0 {

@@ -64,6 +64,10 @@ func (c *Coordinator) CheckCommit(q *offsets.Request, version int16) error {
 
 // checkCommit is the check against the group as it is. The lock is held.
 func (s *shard) checkCommit(q *offsets.Request, version int16) error {
+	if st := s.modern(q.Group); st != nil {
+		_, err := st.CheckCommit(q.Member, q.Generation, version, false)
+		return err
+	}
 	if l := s.groups[q.Group]; l != nil {
 		return l.classic.CheckCommit(time.Now(), q.Member, q.Instance, q.Generation)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/group/classic"
+	"github.com/sluicemq/sluice/group/consumer"
 	"github.com/sluicemq/sluice/log/entry"
 )
 
@@ -24,6 +25,13 @@ type Options struct {
 	State    *State
 	Proposer Proposer
 	Limits   classic.Limits
+	// Consumer returns the settings of a group of the consumer protocol, as they hold
+	// at the moment. It may be nil: the defaults hold.
+	Consumer func(group string) *consumer.Settings
+	// Topics is the catalog as such groups see it. It may be nil if there are none.
+	Topics consumer.Topics
+	// Upgrade lets classic groups with members become groups of the consumer protocol.
+	Upgrade bool
 	// Retention is how long offsets outlive their group.
 	Retention time.Duration
 	// CheckEvery is how often expired offsets are looked for.
@@ -32,6 +40,9 @@ type Options struct {
 	// Rebalanced is told of each rebalance that came to an end. It may be nil, as
 	// the others.
 	Rebalanced func(group string, generation int32, members int)
+	// Rebalances is told of each rebalance of a group of the consumer protocol, when it
+	// begins.
+	Rebalances func(group string, epoch int32, members int)
 	// MemberExpired is told of members that were removed for their silence.
 	MemberExpired func(group, member string)
 	// ExpireFailed is told when expired offsets could not be forgotten. They are
@@ -64,6 +75,12 @@ func New(o Options) *Coordinator {
 	if o.Rebalanced == nil {
 		o.Rebalanced = func(string, int32, int) {}
 	}
+	if o.Consumer == nil {
+		o.Consumer = func(string) *consumer.Settings { return consumer.DefaultSettings() }
+	}
+	if o.Rebalances == nil {
+		o.Rebalances = func(string, int32, int) {}
+	}
 	if o.MemberExpired == nil {
 		o.MemberExpired = func(string, string) {}
 	}
@@ -84,7 +101,11 @@ func (c *Coordinator) Start() {
 		if r := c.state.lookup(name); r.members() > 0 {
 			s := c.shard(name)
 			s.mu.Lock()
-			s.adopt(name, classic.Restore(name, &c.options.Limits, r.classic, now))
+			if r.consumer != nil {
+				s.adoptModern(name, s.restoreModern(name, r))
+			} else {
+				s.adopt(name, classic.Restore(name, &c.options.Limits, r.classic, now))
+			}
 			s.mu.Unlock()
 		}
 	}

@@ -42,7 +42,7 @@ func TestMembersAreToldWhenTheirTimeHasCome(t *testing.T) {
 		}
 		want(t, r.Heartbeat("g", "a-1", "", 1), kerr.UnknownMemberID)
 		stats := r.Stats()
-		if stats.Members != 0 || stats.Rebalances != 1 || stats.Silent != 2 || stats.Groups[classic.Empty] != 1 || len(r.shard("g").groups) != 0 {
+		if stats.Members != 0 || stats.Rebalances != 1 || stats.Silent != 2 || stats.Groups["Empty"] != 1 || len(r.shard("g").groups) != 0 {
 			t.Errorf("%+v", stats)
 		}
 	})

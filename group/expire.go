@@ -18,15 +18,15 @@ func (s *State) rule(r *record, retention time.Duration) offsets.Rule {
 	case r == nil:
 		return func(_ entry.TopicID, committed entry.Time) (entry.Time, bool) { return committed + keep, true }
 	case r.members() == 0:
-		since := r.classic.Since
+		since := r.since()
 		return func(_ entry.TopicID, committed entry.Time) (entry.Time, bool) {
 			return max(committed, since) + keep, true
 		}
 	}
-	subscribed, ok := r.classic.Subscribed()
+	subscribes := r.subscribes()
 	return func(id entry.TopicID, committed entry.Time) (entry.Time, bool) {
 		name, exists := s.topics.TopicName(id)
-		return committed + keep, ok && exists && !subscribed[name]
+		return committed + keep, exists && !subscribes(name)
 	}
 }
 
@@ -84,7 +84,7 @@ func (c *Coordinator) settled(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.groups[name]
-	return l == nil || l.classic.Idle() || l.classic.State() == classic.Stable
+	return l == nil || l.consumer != nil || l.classic.Idle() || l.classic.State() == classic.Stable
 }
 
 // forget proposes one entry and waits for it. It reports whether to go on.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/group/classic"
+	"github.com/sluicemq/sluice/group/consumer"
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
@@ -35,7 +36,7 @@ func (c *Coordinator) Join(name string, q *classic.Join, done func(classic.Joine
 		s.mu.Unlock()
 		return refuse(stopped())
 	}
-	l, err := s.open(name, q.MemberID == "")
+	l, err := s.openClassic(name, q.MemberID == "")
 	if err == nil && l == nil {
 		err = kerr.New(kerr.UnknownMemberID, "the group does not exist")
 	}
@@ -45,8 +46,14 @@ func (c *Coordinator) Join(name string, q *classic.Join, done func(classic.Joine
 	}
 	var t step
 	s.held[q.Ticket] = held{joined: done}
-	l.classic.Join(time.Now(), q, &t.out)
-	s.settle(l, &t, nil)
+	if l.consumer != nil {
+		out := &consumer.Output{}
+		l.consumer.Join(time.Now(), q, out)
+		s.settleModern(l, out, &t)
+	} else {
+		l.classic.Join(time.Now(), q, &t.out)
+		s.settle(l, &t, nil)
+	}
 	s.end(&t)
 	return q.Ticket
 }
@@ -75,6 +82,13 @@ func (c *Coordinator) Sync(name string, q *classic.Sync, done func(classic.Synce
 		s.mu.Unlock()
 		return refuse(err)
 	}
+	if l.consumer != nil {
+		a := l.consumer.Sync(time.Now(), q)
+		s.wakeModern(l)
+		s.mu.Unlock()
+		done(a)
+		return q.Ticket
+	}
 	var t step
 	s.held[q.Ticket] = held{synced: done}
 	l.classic.Sync(time.Now(), q, &t.out)
@@ -101,7 +115,7 @@ func (c *Coordinator) Gone(name string, ticket classic.Ticket) {
 	}
 	delete(s.held, ticket)
 	t.call(func() { h.refuse(kerr.New(kerr.NetworkException, "the client has gone away")) })
-	if l := s.groups[name]; l != nil {
+	if l := s.groups[name]; l != nil && l.classic != nil {
 		l.classic.Gone(time.Now(), ticket, &t.out)
 		s.settle(l, &t, nil)
 	}
@@ -119,6 +133,11 @@ func (c *Coordinator) Heartbeat(name, member, instance string, generation int32)
 	l := s.groups[name]
 	if l == nil {
 		return noMembers()
+	}
+	if l.consumer != nil {
+		err := l.consumer.ClassicHeartbeat(time.Now(), member, instance, generation)
+		s.wakeModern(l)
+		return err
 	}
 	return l.classic.Heartbeat(time.Now(), member, instance, generation)
 }
@@ -143,6 +162,15 @@ func (c *Coordinator) Leave(name string, leavers []classic.Leaver, done func([]e
 		return
 	}
 	var t step
+	if l.consumer != nil {
+		q := &consumer.Leave{Ticket: classic.Ticket(c.ticket.Add(1)), Leavers: leavers}
+		s.held[q.Ticket] = held{left: done}
+		out := &consumer.Output{}
+		l.consumer.Leave(time.Now(), q, out)
+		s.settleModern(l, out, &t)
+		s.end(&t)
+		return
+	}
 	errs := l.classic.Leave(time.Now(), leavers, &t.out)
 	s.settle(l, &t, func() { done(errs, nil) })
 	s.end(&t)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/group/classic"
+	"github.com/sluicemq/sluice/group/consumer"
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
@@ -36,10 +37,12 @@ type shard struct {
 	members int
 }
 
-// live is a group with soft state.
+// live is a group with soft state. One of the machines is set.
 type live struct {
-	name    string
-	classic *classic.Group
+	name     string
+	classic  *classic.Group
+	consumer *consumer.Group
+	gone     bool // another has taken its place
 
 	wake time.Time
 	at   int // in wakes, or nowhere
@@ -52,6 +55,8 @@ type live struct {
 type held struct {
 	joined func(classic.Joined)
 	synced func(classic.Synced)
+	beaten func(consumer.Beaten)
+	left   func([]error, error)
 }
 
 // proposal is an entry to be proposed.
@@ -89,9 +94,11 @@ func (s *shard) open(name string, make bool) (*live, error) {
 	switch {
 	case r == nil && !make:
 		return nil, nil
+	case r.modern() != nil && r.members() > 0:
+		return s.adoptModern(name, s.restoreModern(name, r)), nil
 	case s.states[classic.Empty] >= maxEmpty:
 		return nil, kerr.New(kerr.CoordinatorLoadInProgress, "too many groups have members that are about to join")
-	case r == nil:
+	case r.metadata() == nil:
 		return s.adopt(name, classic.New(name, &s.coordinator.options.Limits)), nil
 	}
 	return s.adopt(name, classic.Restore(name, &s.coordinator.options.Limits, r.classic, time.Now())), nil
@@ -109,22 +116,7 @@ func (t *step) call(f func()) { t.calls = append(t.calls, f) }
 // not nil, is called when the last entry is settled, or with the other calls if
 // there is none.
 func (s *shard) settle(l *live, t *step, then func()) {
-	for i := range t.out.Joined {
-		a := &t.out.Joined[i]
-		h := s.held[a.Ticket]
-		delete(s.held, a.Ticket)
-		if h.joined != nil {
-			t.call(func() { h.joined(a.Joined) })
-		}
-	}
-	for i := range t.out.Synced {
-		a := &t.out.Synced[i]
-		h := s.held[a.Ticket]
-		delete(s.held, a.Ticket)
-		if h.synced != nil {
-			t.call(func() { h.synced(a.Synced) })
-		}
-	}
+	s.answer(t)
 	for i := range t.out.Entries {
 		after := then
 		if i < len(t.out.Entries)-1 {
@@ -148,6 +140,28 @@ func (s *shard) settle(l *live, t *step, then func()) {
 		l.wake = l.classic.Wake()
 	}
 	s.wakes.place(l)
+	s.hurry()
+}
+
+// answer answers the requests that t.out has answers for. The lock is held.
+func (s *shard) answer(t *step) {
+	for i := range t.out.Joined {
+		a := &t.out.Joined[i]
+		if h := s.take(a.Ticket); h.joined != nil {
+			t.call(func() { h.joined(a.Joined) })
+		}
+	}
+	for i := range t.out.Synced {
+		a := &t.out.Synced[i]
+		if h := s.take(a.Ticket); h.synced != nil {
+			t.call(func() { h.synced(a.Synced) })
+		}
+	}
+}
+
+// hurry wakes the shard's goroutine if it has planned to look later than the first
+// group is to be called. The lock is held.
+func (s *shard) hurry() {
 	if len(s.wakes) > 0 && (s.planned.IsZero() || s.wakes[0].wake.Before(s.planned)) {
 		s.rouse()
 	}
@@ -191,6 +205,13 @@ func (s *shard) proposalOf(l *live, e *classic.Entry, then func()) proposal {
 func (s *shard) stored(l *live, number uint64, err error, then func()) {
 	var t step
 	s.mu.Lock()
+	if l.gone {
+		s.mu.Unlock()
+		if then != nil {
+			then()
+		}
+		return
+	}
 	l.classic.Stored(time.Now(), number, storeRefusal(err), s.coordinator.state.lookup(l.name).metadata(), &t.out)
 	s.settle(l, &t, nil)
 	if len(s.outbox) > 0 {
@@ -272,6 +293,12 @@ func (s *shard) tick(now time.Time) time.Time {
 	s.mu.Lock()
 	for len(s.wakes) > 0 && !now.Before(s.wakes[0].wake) {
 		l := s.wakes[0]
+		if l.consumer != nil {
+			out := &consumer.Output{}
+			l.consumer.Tick(now, out)
+			s.settleModern(l, out, &t)
+			continue
+		}
 		t.out = classic.Output{}
 		l.classic.Tick(now, &t.out)
 		s.settle(l, &t, nil)
@@ -299,10 +326,15 @@ func (s *shard) stop() {
 }
 
 func (h held) refuse(err error) {
-	if h.joined != nil {
+	switch {
+	case h.joined != nil:
 		h.joined(classic.Joined{Err: err, Generation: -1})
-	} else {
+	case h.synced != nil:
 		h.synced(classic.Synced{Err: err})
+	case h.beaten != nil:
+		h.beaten(consumer.Beaten{Err: err})
+	default:
+		h.left(nil, err)
 	}
 }
 

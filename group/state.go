@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"github.com/sluicemq/sluice/group/classic"
+	"github.com/sluicemq/sluice/group/consumer"
 	"github.com/sluicemq/sluice/group/offsets"
+	"github.com/sluicemq/sluice/group/queuelock"
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
@@ -28,8 +30,12 @@ const maxUnsaved = 1 << 15
 type State struct {
 	topics  TopicLookup
 	offsets *offsets.Table
+	locks   *queuelock.Table
 
 	unsaved map[string]bool // groups whose record changed since the last checkpoint
+	// saved is what the last checkpoint wrote of groups of the consumer protocol, so
+	// that the next one writes the difference.
+	saved map[string]*consumer.State
 
 	mu     sync.RWMutex // taken by the apply loop for changes of groups, by others to read it
 	groups map[string]*record
@@ -37,18 +43,22 @@ type State struct {
 
 // NewState returns an empty state. Load comes next.
 func NewState(topics TopicLookup) *State {
-	return &State{topics: topics, offsets: offsets.New(), unsaved: make(map[string]bool), groups: make(map[string]*record)}
+	return &State{
+		topics: topics, offsets: offsets.New(), locks: queuelock.New(),
+		unsaved: make(map[string]bool), saved: make(map[string]*consumer.State), groups: make(map[string]*record),
+	}
 }
 
 // Types returns the types of entries that Apply applies.
 func (s *State) Types() []entry.Type {
 	return []entry.Type{entry.TypeCommitOffsets, entry.TypeDeleteOffsets, entry.TypeExpireOffsets,
-		entry.TypeDeleteGroup, entry.TypeClassicGroup, entry.TypeClassicMember}
+		entry.TypeDeleteGroup, entry.TypeClassicGroup, entry.TypeClassicMember,
+		entry.TypeConsumerGroup, entry.TypeDowngradeGroup, entry.TypeQueueLock}
 }
 
 // Load reads what checkpoints have written. It is called once, before all else.
 func (s *State) Load(r entry.Reader) error {
-	if err := s.offsets.Load(r); err != nil {
+	if err := errors.Join(s.offsets.Load(r), s.locks.Load(r)); err != nil {
 		return err
 	}
 	var bad error
@@ -65,17 +75,29 @@ func (s *State) Load(r entry.Reader) error {
 	if err := errors.Join(err, bad); err != nil {
 		return fmt.Errorf("load groups: %w", err)
 	}
-	return nil
+	return consumer.Load(r, func(name string, loaded *consumer.State) {
+		s.groups[name] = &record{kind: Consumer, consumer: loaded}
+		s.saved[name] = loaded
+	})
 }
 
 // Checkpoint writes what changed since the last one.
 func (s *State) Checkpoint(w entry.Writer) {
 	s.offsets.Checkpoint(w)
+	s.locks.Checkpoint(w)
 	for name := range s.unsaved {
-		if found := s.groups[name]; found != nil {
+		found := s.groups[name]
+		if m := found.metadata(); m != nil {
 			w.Set(recordKey(name), found.appendValue(nil))
 		} else {
 			w.Delete(recordKey(name))
+		}
+		next := found.modern()
+		consumer.Checkpoint(w, name, s.saved[name], next)
+		if next != nil {
+			s.saved[name] = next
+		} else {
+			delete(s.saved, name)
 		}
 	}
 	clear(s.unsaved)
@@ -99,6 +121,12 @@ func (s *State) Apply(e *entry.Entry, w entry.Writer) entry.Result {
 		err = s.applyClassicGroup(e)
 	case entry.TypeClassicMember:
 		err = s.applyClassicMember(e)
+	case entry.TypeConsumerGroup:
+		err = s.applyConsumerGroup(e)
+	case entry.TypeDowngradeGroup:
+		err = s.applyDowngrade(e)
+	case entry.TypeQueueLock:
+		err = s.locks.Apply(e)
 	default:
 		err = fmt.Errorf("group: apply entry %d of type %v: not a group's", e.Index, e.Type)
 	}
@@ -118,10 +146,15 @@ func (s *State) applyCommit(e *entry.Entry) (any, error) {
 	if err != nil {
 		return nil, unreadable(e, err)
 	}
-	if found := s.groups[string(c.Group)]; found != nil {
-		if err := found.classic.AdmitCommit(c.Member, c.Instance, c.Generation); err != nil {
-			return nil, err
-		}
+	switch found := s.groups[string(c.Group)]; {
+	case found == nil:
+	case found.consumer != nil:
+		_, err = found.consumer.AdmitCommit(c.Member, c.Generation)
+	default:
+		err = found.classic.AdmitCommit(c.Member, c.Instance, c.Generation)
+	}
+	if err != nil {
+		return nil, err
 	}
 	missing, err := s.offsets.Commit(&c, e.Time, s.exists)
 	if err != nil {
@@ -148,17 +181,15 @@ func (s *State) applyDeleteOffsets(e *entry.Entry) (any, error) {
 	if found == nil && !s.offsets.Has(d.group) {
 		return nil, kerr.New(kerr.GroupIDNotFound, "")
 	}
-	if err := found.metadata().CheckDeleteOffsets(); err != nil {
-		return nil, err
+	if found.modern() == nil {
+		if err := found.metadata().CheckDeleteOffsets(); err != nil {
+			return nil, err
+		}
 	}
-	var subscribed map[string]bool
-	known := true
-	if found.members() > 0 {
-		subscribed, known = found.classic.Subscribed()
-	}
+	subscribes := found.subscribes()
 	codes := make([]kerr.Code, len(d.topics))
 	for i, t := range d.topics {
-		if name, _ := s.topics.TopicName(t.ID); !known || subscribed[name] {
+		if name, _ := s.topics.TopicName(t.ID); subscribes(name) {
 			codes[i] = kerr.GroupSubscribedToTopic
 			continue
 		}
@@ -203,6 +234,7 @@ func (s *State) applyDeleteGroup(e *entry.Entry) error {
 		return kerr.New(kerr.GroupIDNotFound, "")
 	}
 	s.offsets.DeleteGroup(name)
+	s.locks.Drop(name)
 	if found != nil {
 		s.put(name, nil)
 	}
@@ -213,6 +245,9 @@ func (s *State) applyClassicGroup(e *entry.Entry) error {
 	name, next, err := classic.DecodeGroup(e.Payload)
 	if err != nil {
 		return unreadable(e, err)
+	}
+	if err := s.groups[name].admitClassic(); err != nil {
+		return err
 	}
 	if err := s.groups[name].metadata().Admit(next); err != nil {
 		return err
@@ -231,6 +266,38 @@ func (s *State) applyClassicMember(e *entry.Entry) error {
 		return err
 	}
 	s.put(p.Group, replaced(next, e.Time))
+	return nil
+}
+
+func (s *State) applyConsumerGroup(e *entry.Entry) error {
+	c, err := consumer.DecodeChange(e.Payload)
+	if err != nil {
+		return unreadable(e, err)
+	}
+	found := s.groups[c.Group]
+	if m := found.metadata(); m != nil && (!c.FromClassic || m.Generation > c.Generation) {
+		return kerr.New(kerr.CoordinatorNotAvailable, "group %q is a classic group of generation %d", c.Group, m.Generation)
+	}
+	next, err := found.modern().Apply(c, e.Index, e.Time)
+	if err != nil {
+		if refusal := new(kerr.Error); errors.As(err, &refusal) {
+			return err
+		}
+		return unreadable(e, err)
+	}
+	s.put(c.Group, &record{kind: Consumer, consumer: next})
+	return nil
+}
+
+func (s *State) applyDowngrade(e *entry.Entry) error {
+	d, err := consumer.DecodeDowngrade(e.Payload)
+	if err != nil {
+		return unreadable(e, err)
+	}
+	if err := d.Admit(s.groups[d.Group].modern()); err != nil {
+		return err
+	}
+	s.put(d.Group, replaced(d.Metadata, e.Time))
 	return nil
 }
 

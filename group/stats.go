@@ -1,10 +1,8 @@
 package group
 
-import "github.com/sluicemq/sluice/group/classic"
-
 // Stats are figures of a coordinator.
 type Stats struct {
-	Groups     map[classic.State]int // by state
+	Groups     map[Life]int // by state
 	Members    int
 	Offsets    int   // committed, of all groups
 	Held       int   // JoinGroup and SyncGroup requests that wait
@@ -18,7 +16,7 @@ type Stats struct {
 // Stats returns the figures as they are. It looks at every group.
 func (c *Coordinator) Stats() Stats {
 	stats := Stats{
-		Groups:     make(map[classic.State]int),
+		Groups:     make(map[Life]int),
 		Rebalances: c.rebalances.Load(), Commits: c.commits.Load(), Refused: c.refused.Load(),
 		Expired: c.expired.Load(), Silent: c.silent.Load(),
 	}

@@ -115,6 +115,9 @@ func parseSubscription(b []byte) (subscription, error) {
 	for n := r.count(2, "the topics"); n > 0 && r.err == nil; n-- {
 		s.topics = append(s.topics, r.text("a topic"))
 	}
+	if r.err == nil && len(r.left) == 0 {
+		return s, nil // some clients end here
+	}
 	r.data("the user data")
 	if s.version >= 1 {
 		s.owned = r.partitions()

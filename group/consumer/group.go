@@ -84,6 +84,10 @@ func (g *Group) Idle() bool {
 	return len(g.seats) == 0 && g.inFlight == nil && len(g.parked) == 0 && g.job == nil && g.upgraded == nil
 }
 
+// Members returns how many members the group has, as far as entries have been
+// applied.
+func (g *Group) Members() int { return len(g.seats) }
+
 // Wake returns when Tick is to be called at the latest; zero for never.
 func (g *Group) Wake() time.Time { return g.wake }
 

@@ -1,8 +1,10 @@
 package consumer
 
 import (
+	"math"
 	"time"
 
+	"github.com/sluicemq/sluice/group/assign"
 	"github.com/sluicemq/sluice/log/entry"
 )
 
@@ -60,4 +62,15 @@ type Topics interface {
 	// Names calls visit for each topic that clients may subscribe to, until it
 	// returns false.
 	Names(visit func(name string) bool)
+}
+
+// DefaultSettings returns Kafka's defaults, and bounds that no application of
+// whatever size meets.
+func DefaultSettings() *Settings {
+	return &Settings{
+		SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second,
+		RegexRefresh: 10 * time.Minute, Assignors: assign.Names(),
+		MaxMembers: math.MaxInt32, MaxBytes: 32 << 20, MaxInline: 10_000,
+		Downgrade: true, ClassicMaxMembers: math.MaxInt32,
+	}
 }
