@@ -3,7 +3,8 @@
 // running broker over the Kafka protocol.
 //
 // Exit codes: 0 done, 1 the work failed (one line on standard error says why),
-// 2 damage was found (log verify), 80 the command line is wrong.
+// 2 damage was found (log verify), 3 there is no such group, topic or partition,
+// 4 the group has members (groups), 80 the command line is wrong.
 package main
 
 import (
@@ -23,6 +24,7 @@ type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Run the broker."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Log     logCommand     `cmd:"" help:"Look into the data folder of a broker (running or not)."`
+	Groups  groupsCommand  `cmd:"" help:"Look at groups of consumers, set their offsets, delete them."`
 }
 
 func main() { os.Exit(run(os.Args[1:])) }

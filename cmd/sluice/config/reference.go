@@ -40,6 +40,10 @@ func Reference() []byte {
 			}
 		}
 	}
+	b.WriteString(groupIntro)
+	for _, k := range config.GroupKeys() {
+		writeTopicKey(&b, k)
+	}
 	return append(bytes.TrimRight(bytes.ReplaceAll(b.Bytes(), []byte("\n\n\n"), []byte("\n\n")), "\n"), '\n')
 }
 
@@ -63,6 +67,14 @@ page, or a wrong value, stops the start with a line that names the place, the se
 Settings marked *dynamic* can also be altered while the broker runs, for the whole cluster or for one node
 (` + "`kafka-configs.sh --entity-type brokers`" + `); these values go before all three places and survive restarts. The others
 take effect at the next start.
+`
+
+const groupIntro = `
+## Group configs
+
+They are set with AlterConfigs and IncrementalAlterConfigs on resources of type GROUP, for groups that exist or will. A
+group that does not set one has the broker's value for it, and in its absence the default.
+
 `
 
 const topicIntro = `
