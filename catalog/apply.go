@@ -29,10 +29,10 @@ func (c *Catalog) Checkpoint(entry.Writer) {}
 // Change is the Result.Value of an entry that was applied.
 type Change struct {
 	// Before is the topic as it was; nil if it was created, or if configs of a
-	// broker were altered.
+	// broker or a group were altered.
 	Before *Topic
 	// After is the topic as it is; nil if it was deleted, or if configs of a
-	// broker were altered. When partitions were added, those from
+	// broker or a group were altered. When partitions were added, those from
 	// Before.Partitions() on are the added ones.
 	After *Topic
 }
@@ -59,6 +59,7 @@ func (c *Catalog) Apply(e *entry.Entry, tx Tx) entry.Result {
 	if err != nil {
 		return entry.Result{Err: err}
 	}
+	c.version.Add(1)
 	return entry.Result{Value: change}
 }
 
@@ -175,8 +176,12 @@ func (c *Catalog) applyAlter(e *entry.Entry, tx Tx) (Change, error) {
 	if err != nil {
 		return Change{}, unreadable(e, err)
 	}
-	if alter.Resource == ResourceBroker {
+	switch alter.Resource {
+	case ResourceBroker:
 		c.applyAlterBroker(alter, tx)
+		return Change{}, nil
+	case ResourceGroup:
+		c.applyAlterGroup(alter, tx)
 		return Change{}, nil
 	}
 	r := c.ids.findID(alter.ID)

@@ -31,6 +31,9 @@ type Catalog struct {
 	// replaced, never changed.
 	dynamic atomic.Pointer[map[string]config.Overrides]
 
+	groups  atomic.Pointer[groupConfigs]
+	version atomic.Uint64 // how many changes of topics there were
+
 	// owned by the applier
 	next entry.Partition // the number of the next partition to be made
 	sets map[string]*configSet
@@ -50,6 +53,7 @@ func New(started *config.Broker) *Catalog {
 	}
 	c.broker.Store(started)
 	c.dynamic.Store(&map[string]config.Overrides{})
+	c.groups.Store(&groupConfigs{others: started.Group(nil)})
 	return c
 }
 
@@ -102,6 +106,11 @@ func (c *Catalog) Topics(from string) iter.Seq[*Topic] {
 func (c *Catalog) Count() (topics, partitions int) {
 	return int(c.topics.Load()), int(c.partitions.Load())
 }
+
+// Version returns a number that grows with every change of a topic, once the change
+// can be seen. Who reads the version, and topics after that, has seen all changes up
+// to it.
+func (c *Catalog) Version() uint64 { return c.version.Load() }
 
 // Broker returns the broker's settings as they hold at the moment: those given
 // at the start with those altered since. The result does not change.
@@ -189,4 +198,5 @@ func (c *Catalog) resolveAgain() {
 	for _, set := range c.sets {
 		set.resolved.Store(broker.Topic(set.overrides))
 	}
+	c.setGroups(func(map[string]config.Overrides) {})
 }

@@ -34,6 +34,6 @@
 // given in runs, so a topic with many partitions costs no more than one with
 // few. FORMAT.md describes the payloads and the state.
 //
-// One goroutine applies (Load counts as applying). Configs of groups, clients
-// and loggers are not here.
+// One goroutine applies (Load counts as applying). Configs of clients and
+// loggers are not here.
 package catalog

@@ -98,7 +98,7 @@ func DecodeCreatePartitions(payload []byte) (*CreatePartitions, error) {
 type AlterConfigs struct {
 	Resource Resource
 	ID       entry.TopicID // of the topic, for ResourceTopic
-	Name     string        // "" or the node's id, for ResourceBroker
+	Name     string        // "" or the node's id, for ResourceBroker; of the group
 	Replace  bool          // whether what Ops do not set goes back to its default
 	Ops      []config.Op   // only OpSet if Replace
 }
@@ -147,7 +147,7 @@ func DecodeAlterConfigs(payload []byte) (*AlterConfigs, error) {
 	case d.err != nil:
 	case a.Resource == ResourceTopic:
 		a.ID = d.topicID()
-	case a.Resource == ResourceBroker:
+	case a.Resource == ResourceBroker || a.Resource == ResourceGroup:
 		a.Name = d.string("the resource's name", maxSettingName)
 	default:
 		d.fail("unknown resource %d", a.Resource)

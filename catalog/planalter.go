@@ -19,7 +19,7 @@ const (
 // Alter asks for changes of the configs of one resource.
 type Alter struct {
 	Resource Resource
-	Name     string // topic, or "" for all brokers, or a node's id
+	Name     string // topic, group, or "" for all brokers, or a node's id
 	Changes  []ConfigChange
 }
 
@@ -79,6 +79,8 @@ func (c *Catalog) planAlter(a Alter, replace bool) (AlterPlan, error) {
 		return c.planAlterTopic(a, replace)
 	case ResourceBroker:
 		return c.planAlterBroker(a, replace)
+	case ResourceGroup:
+		return c.planAlterGroup(a, replace)
 	}
 	return AlterPlan{}, kerr.New(kerr.InvalidRequest, "configs of resource type %d cannot be altered", a.Resource)
 }

@@ -15,6 +15,7 @@ const (
 	keySpace   = 'c'
 	keyTopic   = 't' // + topic id
 	keyBroker  = 'b' // + name of the resource
+	keyGroup   = 'g' // + name of the group
 	keyNumbers = 'n'
 )
 
@@ -24,6 +25,8 @@ const stateVersion = 1
 func topicKey(id entry.TopicID) []byte { return append([]byte{keySpace, keyTopic}, id[:]...) }
 
 func brokerKey(name string) []byte { return append([]byte{keySpace, keyBroker}, name...) }
+
+func groupKey(name string) []byte { return append([]byte{keySpace, keyGroup}, name...) }
 
 func numbersKey() []byte { return []byte{keySpace, keyNumbers} }
 
@@ -112,6 +115,9 @@ func (c *Catalog) Load(r entry.Reader, tx Tx) error {
 		return err
 	}
 	if err := c.loadDynamic(r); err != nil {
+		return err
+	}
+	if err := c.loadGroups(r); err != nil {
 		return err
 	}
 	topics, err := c.loadTopics(r)

@@ -56,6 +56,9 @@ type Broker struct {
 	DescribePartitions   int32
 	ProducerIDExpiration time.Duration
 
+	TransactionMaxTimeout     time.Duration
+	TransactionalIDExpiration time.Duration
+
 	GroupMinSession         time.Duration
 	GroupMaxSession         time.Duration
 	GroupInitialDelay       time.Duration
@@ -63,6 +66,7 @@ type Broker struct {
 	OffsetMetadataBytes     int32
 	OffsetsRetentionMinutes int32
 	OffsetsRetentionCheck   time.Duration
+	Consumers               Consumers
 
 	HTTPListen    string // empty: none
 	LogLevel      string // debug, info, warn, error
@@ -233,6 +237,7 @@ func (b *Broker) checkTogether() []error {
 		wrong("group.min.session.timeout.ms", "%d is more than group.max.session.timeout.ms, which is %d",
 			b.GroupMinSession.Milliseconds(), b.GroupMaxSession.Milliseconds())
 	}
+	b.checkConsumers(wrong)
 	if name, err := b.checkListeners(); err != nil {
 		wrong(name, "%w", err)
 	}

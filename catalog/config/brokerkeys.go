@@ -17,7 +17,7 @@ const (
 // brokerKeys returns the broker's settings.
 func brokerKeys() []*Key {
 	var all []*Key
-	for _, group := range [][]*Key{nodeKeys(), topicRuleKeys(), topicDefaultKeys(), logKeys(), clientKeys(), groupKeys(), operationKeys(), kafkaKeys()} {
+	for _, group := range [][]*Key{nodeKeys(), topicRuleKeys(), topicDefaultKeys(), logKeys(), clientKeys(), groupKeys(), consumerKeys(), operationKeys(), kafkaKeys()} {
 		all = append(all, group...)
 	}
 	return all
@@ -263,6 +263,17 @@ func clientKeys() []*Key {
 			Name: "producer.id.expiration.ms", Group: groupClients, Type: Int, Default: day, check: int32From(1), Update: Dynamic,
 			broker: func(b *Broker) any { return &b.ProducerIDExpiration },
 			Doc:    "After how many milliseconds without a write the broker forgets an idempotent producer.",
+		},
+		{
+			Name: "transaction.max.timeout.ms", Group: groupClients, Type: Int, Default: "900000", check: int32From(1),
+			broker: func(b *Broker) any { return &b.TransactionMaxTimeout },
+			Doc: "The largest transaction.timeout.ms that a producer may ask for. A transaction that is open for longer than " +
+				"its producer's time-out is aborted.",
+		},
+		{
+			Name: "transactional.id.expiration.ms", Group: groupClients, Type: Int, Default: "604800000", check: int32From(1),
+			broker: func(b *Broker) any { return &b.TransactionalIDExpiration },
+			Doc:    "After how many milliseconds without a transaction the broker forgets a transactional id.",
 		},
 	}
 }

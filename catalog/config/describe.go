@@ -16,6 +16,7 @@ const (
 	SourceDynamicDefault Source = 3 // altered for the whole cluster
 	SourceStatic         Source = 4 // file, environment, flags
 	SourceDefault        Source = 5
+	SourceGroup          Source = 8 // override of the group
 )
 
 var layerSources = [layerCount]Source{SourceDynamicBroker, SourceDynamicDefault, SourceStatic}

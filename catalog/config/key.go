@@ -84,6 +84,7 @@ type Key struct {
 	check   check
 	broker  func(*Broker) any // where the value goes, or nil
 	topic   func(*Topic) any
+	group   func(*Group) any
 	instead string // for an Inert broker setting: the one to use, if any
 }
 
