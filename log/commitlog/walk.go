@@ -54,6 +54,9 @@ type walk struct {
 	from  entry.Index
 	sum   WalkSummary
 	found Found
+	// reached is the newest entry that is there or that the segments go on from:
+	// the ones before may have been dropped.
+	reached entry.Index
 }
 
 func (w *walk) run(fs *vfs.FS, dir string) error {
@@ -97,7 +100,7 @@ func (w *walk) run(fs *vfs.FS, dir string) error {
 			return err
 		}
 	}
-	if w.sum.Last < known.tail.Index && w.sum.Damaged == 0 && w.from <= known.tail.Index {
+	if w.reached < known.tail.Index && w.sum.Damaged == 0 && w.from <= known.tail.Index {
 		w.found = Found{Segment: known.segment}
 		return w.damage(entry.MakePos(known.segment, uint32(known.end)), &segment.DamageError{
 			File: segment.FileName(known.segment), At: known.end, Index: known.tail.Index, Kind: segment.ErrShort,
@@ -143,6 +146,7 @@ func (w *walk) segment(fs *vfs.FS, path string, s foundSegment, next *foundSegme
 			}
 		}
 	}
+	w.reached = max(w.reached, r.Tail().Index)
 	end := entry.MakePos(s.number, uint32(r.At()))
 	err = r.Err()
 	var damage *segment.DamageError

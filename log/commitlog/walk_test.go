@@ -120,3 +120,23 @@ func TestWalkEndsWithTheErrorOfVisit(t *testing.T) {
 		t.Fatalf("%d calls, %v", n, err)
 	}
 }
+
+func TestWalkMissesNothingWhereAllEntriesWereDropped(t *testing.T) {
+	mem := newMem(t)
+	r := mustStart(t, options(mem))
+	mustPropose(t, r, "gone")
+	if err := r.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Drop(1); err != nil {
+		t.Fatal(err)
+	}
+	r.stop(t)
+	sum, err := commitlog.Walk(vfs.New(mem), dir, 0, func(f *commitlog.Found) error {
+		t.Errorf("found %+v", *f)
+		return nil
+	})
+	if err != nil || sum.Damaged != 0 || sum.Segments != 1 || sum.Bound != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
