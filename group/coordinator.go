@@ -30,6 +30,11 @@ type Options struct {
 	Consumer func(group string) *consumer.Settings
 	// Topics is the catalog as such groups see it. It may be nil if there are none.
 	Topics consumer.Topics
+	// Ordering says which groups are ordered. It may be nil: none is.
+	Ordering Ordering
+	// Lease is for how long after it was last heard of a member of an ordered group
+	// that was thrown out keeps its locks.
+	Lease time.Duration
 	// Upgrade lets classic groups with members become groups of the consumer protocol.
 	Upgrade bool
 	// Retention is how long offsets outlive their group.
@@ -78,6 +83,9 @@ func New(o Options) *Coordinator {
 	if o.Consumer == nil {
 		o.Consumer = func(string) *consumer.Settings { return consumer.DefaultSettings() }
 	}
+	if o.Ordering == nil {
+		o.Ordering = unordered{}
+	}
 	if o.Rebalances == nil {
 		o.Rebalances = func(string, int32, int) {}
 	}
@@ -109,6 +117,12 @@ func (c *Coordinator) Start() {
 			s.mu.Unlock()
 		}
 	}
+	for _, name := range c.state.names() {
+		c.lock(name)
+	}
+	for _, name := range c.state.locks.Groups() {
+		c.lock(name)
+	}
 	c.running.Add(1 + shards)
 	for i := range c.shards {
 		go c.shards[i].run()
@@ -127,6 +141,17 @@ func (c *Coordinator) Stop() {
 		}
 		c.running.Wait()
 	})
+}
+
+// lock looks at the locks of a group.
+func (c *Coordinator) lock(name string) {
+	s := c.shard(name)
+	s.mu.Lock()
+	s.lock(name)
+	if len(s.outbox) > 0 {
+		s.rouse()
+	}
+	s.mu.Unlock()
 }
 
 func (c *Coordinator) shard(name string) *shard {

@@ -207,8 +207,10 @@ func (s *shard) settleModern(l *live, out *consumer.Output, t *step) {
 	if r := out.Resolution; r != nil {
 		s.work(l, func() { r.Run(c.options.Topics) }, func(now time.Time, out *consumer.Output) { l.consumer.Resolved(now, r, out) })
 	}
-	for _, member := range out.Expired {
+	for i := range out.Expired {
 		c.silent.Add(1)
+		member := out.Expired[i].ID
+		s.lose(l.name, member, out.Expired[i].Heard)
 		t.call(func() { c.options.MemberExpired(l.name, member) })
 	}
 	if n := out.Rebalances; n > 0 {
@@ -239,12 +241,14 @@ func (s *shard) storedModern(l *live, err error) {
 	out := &consumer.Output{}
 	s.mu.Lock()
 	r := s.coordinator.state.lookup(l.name)
+	gate := s.lock(l.name)
 	l.consumer.Stored(time.Now(), r.modern(), err, out)
 	if r.metadata() != nil && err == nil {
 		s.downgraded(l, r, out, &t)
 	} else {
 		s.settleModern(l, out, &t)
 	}
+	gate.close(&t)
 	if len(s.outbox) > 0 {
 		s.rouse()
 	}
@@ -348,5 +352,8 @@ func (c *Coordinator) SettingsChanged() {
 			}
 		}
 		s.mu.Unlock()
+	}
+	for _, name := range c.state.names() {
+		c.lock(name) // it may have become ordered, or not
 	}
 }

@@ -30,7 +30,9 @@ type shard struct {
 	planned time.Time // when the shard's goroutine looks again; zero for not
 	outbox  []proposal
 	held    map[classic.Ticket]held
-	flights map[string]flight // commits on their way, by group
+	flights map[string]flight    // commits on their way, by group
+	rolls   map[string]*roll     // of groups with locks
+	leases  map[string]time.Time // when locks of a group are to be looked at
 	stopped bool
 
 	states  [4]int // how many groups are in which state
@@ -72,6 +74,8 @@ func (s *shard) init(c *Coordinator) {
 	s.groups = make(map[string]*live)
 	s.held = make(map[classic.Ticket]held)
 	s.flights = make(map[string]flight)
+	s.rolls = make(map[string]*roll)
+	s.leases = make(map[string]time.Time)
 }
 
 // adopt makes a group live. The lock is held.
@@ -177,6 +181,7 @@ func (s *shard) tell(l *live, t *step) {
 	}
 	for _, member := range t.out.Expired {
 		c.silent.Add(1)
+		s.lose(l.name, member, time.Now()) // or a little before
 		t.call(func() { c.options.MemberExpired(l.name, member) })
 	}
 }
@@ -213,14 +218,16 @@ func (s *shard) stored(l *live, number uint64, err error, then func()) {
 		return
 	}
 	l.classic.Stored(time.Now(), number, storeRefusal(err), s.coordinator.state.lookup(l.name).metadata(), &t.out)
+	gate := s.lock(l.name)
 	s.settle(l, &t, nil)
+	if then != nil {
+		t.call(then)
+	}
+	gate.close(&t)
 	if len(s.outbox) > 0 {
 		s.rouse()
 	}
 	s.mu.Unlock()
-	if then != nil {
-		t.call(then)
-	}
 	s.finish(&t)
 }
 
@@ -306,6 +313,9 @@ func (s *shard) tick(now time.Time) time.Time {
 	s.planned = time.Time{}
 	if len(s.wakes) > 0 {
 		s.planned = s.wakes[0].wake
+	}
+	if ends := s.endLeases(now); !ends.IsZero() && (s.planned.IsZero() || ends.Before(s.planned)) {
+		s.planned = ends
 	}
 	next := s.planned
 	s.end(&t)

@@ -43,7 +43,7 @@ type draft struct {
 
 	job       *Job // that it has set off
 	steps     []step
-	expired   []string
+	expired   []Expired
 	downgrade *Downgrade
 }
 

@@ -177,6 +177,16 @@ func appendAssignment(dst []byte, version int16, set assign.Assignment, name fun
 	return binary.BigEndian.AppendUint32(dst, math.MaxUint32) // no user data
 }
 
+// Assigned returns the partitions that a ConsumerProtocolAssignment names, of topics
+// that exist.
+func Assigned(assignment []byte, topics Topics) (assign.Assignment, error) {
+	named, err := parseAssignment(assignment)
+	if err != nil {
+		return nil, err
+	}
+	return byID(named, topics), nil
+}
+
 // byID returns the partitions of topics that exist.
 func byID(named []namedPartitions, topics Topics) assign.Assignment {
 	var out []assign.Topic

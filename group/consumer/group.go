@@ -45,6 +45,7 @@ type parked struct {
 // seat is a member with what the state does not have of it.
 type seat struct {
 	member *Member
+	heard  time.Time // when it was last heard of
 	// Deadlines, zero if there is none: of the session; for giving up what was
 	// taken away; for classic members to join and to sync.
 	session, revoke, join, sync time.Time
@@ -234,6 +235,7 @@ func (g *Group) renew(at *seat, now time.Time) {
 	if c := at.member.Info.Classic; c != nil {
 		timeout = c.SessionTimeout
 	}
+	at.heard = now
 	at.session = now.Add(timeout)
 	g.wakeBy(at.session)
 }
@@ -326,7 +328,7 @@ func (g *Group) resume(now time.Time, out *Output) {
 	for _, p := range batch {
 		d.take(p, now)
 	}
-	d.expire(now, out)
+	d.expire(now)
 	g.finish(now, d, out)
 }
 
@@ -365,15 +367,16 @@ func (g *Group) Tick(now time.Time, out *Output) {
 }
 
 // expire removes members that are silent or slow, and finds the next deadline.
-func (d *draft) expire(now time.Time, out *Output) {
+func (d *draft) expire(now time.Time) {
 	g := d.g
 	if len(g.parked) > 0 {
 		return // their senders are not silent
 	}
+	var gone []string
 	g.wake = time.Time{}
 	for id, at := range g.seats {
 		if (due(at.session, now) || at.slow(now)) && d.member(id) == at.member { // else it has just gone
-			d.expired = append(d.expired, id)
+			gone = append(gone, id)
 		}
 		for _, t := range [...]time.Time{at.session, at.revoke, at.join, at.sync} {
 			if now.Before(t) {
@@ -381,9 +384,9 @@ func (d *draft) expire(now time.Time, out *Output) {
 			}
 		}
 	}
-	slices.Sort(d.expired)
-	for _, id := range d.expired {
-		d.remove(id) // or nothing, if that was done
+	slices.Sort(gone)
+	for _, id := range gone {
+		d.throwOut(g.seats[id])
 	}
 }
 
@@ -397,9 +400,13 @@ func (at *seat) slow(t time.Time) bool {
 // Tick would have done at that time. One that was only silent may go on.
 func (d *draft) expireSlow(id string, came time.Time) {
 	if at := d.g.seats[id]; at != nil && at.slow(came) && d.member(id) == at.member {
-		d.expired = append(d.expired, id)
-		d.remove(id)
+		d.throwOut(at)
 	}
+}
+
+func (d *draft) throwOut(at *seat) {
+	d.expired = append(d.expired, Expired{at.member.ID, at.heard})
+	d.remove(at.member.ID)
 }
 
 func due(deadline, now time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }

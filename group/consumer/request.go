@@ -72,8 +72,14 @@ type Output struct {
 	Rerouted []any
 
 	// Events, for figures and log lines.
-	Rebalances int      // times the group epoch grew
-	Expired    []string // members removed for their silence, or for being slow
+	Rebalances int       // times the group epoch grew
+	Expired    []Expired // members removed for their silence, or for being slow
+}
+
+// Expired is a member that was removed, with when it was last heard of.
+type Expired struct {
+	ID    string
+	Heard time.Time
 }
 
 // BeatenAnswer answers the request with the ticket.

@@ -167,7 +167,9 @@ func (w *world) collect(out *Output) {
 	for _, a := range out.Left {
 		w.left[a.Ticket] = a.Left
 	}
-	w.expired = append(w.expired, out.Expired...)
+	for _, e := range out.Expired {
+		w.expired = append(w.expired, e.ID)
+	}
 	w.rerouted = append(w.rerouted, out.Rerouted...)
 	if out.Job != nil {
 		w.job = out.Job

@@ -152,6 +152,13 @@ func (t *Table) MayCommit(group, member string, p entry.Partition) bool {
 	return l != nil && l.Until == 0 && l.Member == member
 }
 
+// Has reports whether a group has locks.
+func (t *Table) Has(group string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.groups[group]) > 0
+}
+
 // Wake returns when the first lease of the group ends that is to end; 0: none.
 func (t *Table) Wake(group string) entry.Time {
 	t.mu.RLock()
