@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,14 +17,16 @@ import (
 func TestOpenComesBackWhateverFails(t *testing.T) {
 	for n := int64(1); ; n++ {
 		mem := pebblevfs.NewCrashableMem()
-		// One table: Pebble has a data race of its own where an open fails while a
-		// compaction runs, which two of them would begin.
-		s := open(t, mem)
-		checkpoint(t, s, 1, "c", "value")
-		if _, err := s.Flush(); err != nil {
-			t.Fatal(err)
+		// Three tables, so that there is something to compact: while an open fails
+		// that must not have begun.
+		for round := range 3 {
+			s := open(t, mem)
+			checkpoint(t, s, 1+s.Applied(), "c", fmt.Sprint(round))
+			if _, err := s.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			closeStore(t, s)
 		}
-		closeStore(t, s)
 		below := vfstest.New(mem)
 		var failed vfstest.Op
 		nth := vfstest.FailNth(n, vfstest.EIO, func(vfstest.Op) bool { return true })

@@ -69,6 +69,7 @@ type Store struct {
 	cache  *pebble.Cache
 	events Events
 	disk   *carefulFS
+	sched  *scheduler
 
 	applied atomic.Uint64 // of the newest checkpoint
 	durable atomic.Uint64 // of the newest checkpoint known to be on disk; ≤ applied
@@ -108,6 +109,7 @@ func Open(o Options) (*Store, error) {
 		died:    make(chan struct{}),
 		closing: make(chan struct{}),
 	}
+	s.sched = newScheduler(s.died)
 	s.disk = &carefulFS{FS: o.FS.Base(), store: s, dir: o.Dir}
 	if err := s.open(o); err != nil {
 		s.cache.Unref()
@@ -149,6 +151,7 @@ func (s *Store) open(o Options) error {
 		}
 		s.db = r.db
 		close(s.opened)
+		s.sched.begin()
 		return nil
 	}
 }
@@ -170,6 +173,7 @@ func (s *Store) pebbleOptions(o Options) *pebble.Options {
 		Logger:                      logger{s},
 		EventListener:               s.listener(),
 	}
+	options.Experimental.CompactionScheduler = s.sched
 	for i := range options.Levels {
 		options.Levels[i] = levels
 	}
