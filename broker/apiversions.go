@@ -35,5 +35,25 @@ func (b *Broker) apiVersions(_ context.Context, c *protocol.Call) protocol.Pendi
 			return refuse(kerr.RebootstrapRequired)
 		}
 	}
-	return protocol.Answer(b.routes.ApiVersionsResponse())
+	response := b.routes.ApiVersionsResponse()
+	addFeatures(response, c.Version)
+	return protocol.Answer(response)
+}
+
+// addFeatures tells what is turned on (KIP-584): clients choose the newer transaction
+// protocol (KIP-890) by it.
+func addFeatures(response *kmsg.ApiVersionsResponse, version int16) {
+	if version < 3 {
+		return
+	}
+	const transactions, newest = "transaction.version", 2
+	if version >= 4 { // before, clients do not take a range that begins with 0
+		supported := kmsg.NewApiVersionsResponseSupportedFeature()
+		supported.Name, supported.MinVersion, supported.MaxVersion = transactions, 0, newest
+		response.SupportedFeatures = append(response.SupportedFeatures, supported)
+	}
+	finalized := kmsg.NewApiVersionsResponseFinalizedFeature()
+	finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = transactions, newest, newest
+	response.FinalizedFeatures = append(response.FinalizedFeatures, finalized)
+	response.FinalizedFeaturesEpoch = 1 // they never change
 }

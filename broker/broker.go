@@ -30,6 +30,8 @@ import (
 	"github.com/sluicemq/sluice/metrics"
 	"github.com/sluicemq/sluice/protocol"
 	"github.com/sluicemq/sluice/protocol/conn"
+	"github.com/sluicemq/sluice/txn"
+	"github.com/sluicemq/sluice/txn/kafka"
 	"github.com/sluicemq/sluice/txn/producer"
 )
 
@@ -41,6 +43,8 @@ type Broker struct {
 
 	catalog    *catalog.Catalog
 	producers  *producer.Machine
+	txns       *kafka.Machine
+	keeper     *txn.Keeper // of the time of transactions
 	groupState *group.State
 	groups     *group.Coordinator
 	log        *log.Log
@@ -88,12 +92,15 @@ func Start(settings *config.Broker, logger *zap.Logger) (_ *Broker, err error) {
 	}()
 	b.catalog = catalog.New(settings)
 	b.producers = producer.New()
+	b.txns = kafka.New()
+	b.keeper = b.newTransactionKeeper()
 	b.groupState = group.NewState(topicNames{b.catalog})
 	if b.log, err = log.Open(b.logOptions(figures)); err != nil {
 		return nil, err
 	}
 	b.groups = b.newGroups(b.groupState)
 	b.groups.Start()
+	b.keeper.Start()
 	b.sessions = fetchsession.New(fetchsession.Options{Slots: int(settings.FetchSessions)}, randomID)
 	if b.routes, err = protocol.NewRoutes(b.table()); err != nil {
 		return nil, err
@@ -153,10 +160,13 @@ func (b *Broker) logOptions(figures *figures) log.Options {
 	if s.Flush == config.FlushAsync {
 		flush = commitlog.FlushAsync
 	}
-	judge := producers{b.producers}
 	return log.Options{
 		FS: vfs.Disk(), Dir: b.dataDir, Meta: log.Meta{ClusterID: newClusterID(), NodeID: s.NodeID},
-		Appliers: []apply.Applier{topics{b.catalog, b.groupState}, judge, groups{b.groupState}}, Judge: judge,
+		Appliers: []apply.Applier{
+			topics{b.catalog, b.groupState}, producers{b.producers}, groups{b.groupState, b.txns},
+			transactions{b.txns, b.producers, b.groupState},
+		},
+		Judge:        judge{b.producers, b.txns},
 		Policies:     b.policies,
 		SegmentBytes: s.SegmentBytes, Flush: flush, FlushInterval: s.FlushInterval,
 		TailBytes: s.TailBytes, BacklogBytes: s.BacklogBytes, StateCacheBytes: s.StateCacheBytes,
@@ -237,6 +247,7 @@ func (b *Broker) Stop() error {
 func (b *Broker) stop() error {
 	b.end()
 	b.groups.Stop()
+	b.keeper.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), b.settings.ShutdownGrace)
 	defer cancel()
 	var errs []error
@@ -256,6 +267,9 @@ func (b *Broker) abandon() {
 	b.end()
 	_ = b.server.Close() // the failure of Start is the news, here and below
 	b.chores.Wait()
+	if b.keeper != nil {
+		b.keeper.Stop()
+	}
 	if b.groups != nil {
 		b.groups.Stop()
 	}

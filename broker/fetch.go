@@ -13,7 +13,9 @@ import (
 	"github.com/sluicemq/sluice/log"
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/protocol"
+	"github.com/sluicemq/sluice/protocol/batch"
 	"github.com/sluicemq/sluice/protocol/kerr"
+	"github.com/sluicemq/sluice/txn/kafka"
 )
 
 // fetching is a Fetch request on its way. Values are pooled: memory of the
@@ -34,6 +36,7 @@ type fetching struct {
 	encoder  fetchwire.Encoder
 	batches  log.Batches
 	held     int // bytes of batches that count as Broker.fetched
+	overlap  []kafka.Aborted
 
 	// As of the last read:
 	watched []entry.Partition // those that can get records
@@ -207,13 +210,19 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 		out.ErrorCode, out.Aborted = kerr.Of(err), noAborted
 		return fetchsession.Answer{HighWatermark: -1, LogStart: -1, Failed: true}
 	}
+	// Asked for behind the end, and before what was aborted: see package txn/kafka.
+	stable := f.broker.txns.LastStable(number, start, end)
+	readable := end
+	if f.committed {
+		readable = stable
+	}
 	had := len(f.batches.Pieces)
 	diverges := false
 	if err = f.admit(in, end); err == nil {
 		diverges, err = f.diverges(in, end)
 	}
 	if err == nil && !diverges {
-		err = f.readRecords(number, in, end)
+		err = f.readRecords(number, in, readable)
 	}
 	if err != nil {
 		f.settled = true
@@ -226,35 +235,62 @@ func (f *fetching) readPartition(topic *catalog.Topic, in *fetchsession.Partitio
 	if diverges {
 		f.settled = true
 		out.DivergingEpoch = fetchwire.DivergingEpoch{Epoch: log.LeaderEpoch, EndOffset: end}
-		out.HighWatermark, out.LastStable, out.LogStart = end, end, start
+		out.HighWatermark, out.LastStable, out.LogStart = end, stable, start
 		return fetchsession.Answer{HighWatermark: end, LogStart: start, Directed: true}
 	}
-	out.HighWatermark, out.LastStable, out.LogStart = end, end, start
-	if f.committed {
-		out.Aborted = noAborted
-	}
+	out.HighWatermark, out.LastStable, out.LogStart = end, stable, start
 	out.Records = append(out.Records[:0], f.batches.Pieces[had:]...)
+	if f.committed {
+		out.Aborted = f.aborted(number, in.FetchOffset, stable, out.Records)
+	}
 	f.watched = append(f.watched, number)
 	return fetchsession.Answer{HighWatermark: end, LogStart: start, Records: len(out.Records) > 0}
 }
 
 // readRecords reads from one partition into f.batches, as much as the limits
 // leave.
-func (f *fetching) readRecords(number entry.Partition, in *fetchsession.Partition, end entry.Offset) error {
+func (f *fetching) readRecords(number entry.Partition, in *fetchsession.Partition, to entry.Offset) error {
 	room := min(int(in.MaxBytes), f.maxBytes-f.batches.Bytes)
 	reserved := 0
-	if room > 0 && in.FetchOffset < end {
+	if room > 0 && in.FetchOffset < to {
 		reserved = f.broker.reserve(room)
 		if reserved < room {
 			f.settled = true // there is no use in waiting for more
 		}
 		room = reserved
 	}
-	_, err := f.broker.log.Read(number, in.FetchOffset, end, room, f.batches.Bytes == 0, &f.batches)
+	_, err := f.broker.log.Read(number, in.FetchOffset, to, room, f.batches.Bytes == 0, &f.batches)
 	used := f.batches.Bytes - f.held
 	f.held += used
 	f.broker.fetched.Add(int64(used - reserved))
 	return err
+}
+
+// aborted lists the aborted transactions that overlap records which were read from
+// an offset on, below the last stable one.
+func (f *fetching) aborted(number entry.Partition, from, stable entry.Offset, records [][]byte) []fetchwire.AbortedTxn {
+	if len(records) == 0 {
+		return noAborted
+	}
+	f.overlap = f.broker.txns.Aborted(number, from, stable, f.overlap[:0])
+	if len(f.overlap) == 0 {
+		return noAborted
+	}
+	var last batch.Header
+	for rest := records[len(records)-1]; len(rest) > 0; {
+		head, more, err := batch.Split(rest)
+		if err != nil {
+			break // not what the log gives
+		}
+		last, rest = head, more
+	}
+	list := make([]fetchwire.AbortedTxn, 0, len(f.overlap))
+	for _, a := range f.overlap {
+		if last == nil || int64(a.First) <= last.LastOffset() {
+			list = append(list, fetchwire.AbortedTxn{ProducerID: a.ProducerID, FirstOffset: a.First})
+		}
+	}
+	return list
 }
 
 // letGo gives the records back to the log.

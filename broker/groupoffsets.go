@@ -152,7 +152,7 @@ func (b *Broker) fetchOffsets(request *kmsg.OffsetFetchRequest) kmsg.Response {
 				g.Topics[i].Topic, g.Topics[i].Partitions = request.Topics[i].Topic, request.Topics[i].Partitions
 			}
 		}
-		for _, t := range b.fetchGroupOffsets(&g, false).Topics {
+		for _, t := range b.fetchGroupOffsets(&g, false, request.RequireStable).Topics {
 			out := kmsg.NewOffsetFetchResponseTopic()
 			out.Topic = t.Topic
 			for i := range t.Partitions {
@@ -166,13 +166,13 @@ func (b *Broker) fetchOffsets(request *kmsg.OffsetFetchRequest) kmsg.Response {
 		return response
 	}
 	for i := range request.Groups {
-		response.Groups = append(response.Groups, b.fetchGroupOffsets(&request.Groups[i], request.Version >= 10))
+		response.Groups = append(response.Groups, b.fetchGroupOffsets(&request.Groups[i], request.Version >= 10, request.RequireStable))
 	}
 	return response
 }
 
 // fetchGroupOffsets answers for one group.
-func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
+func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID, stable bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = in.Group
 	committed := b.groupState.Offsets()
@@ -185,7 +185,9 @@ func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID bool) 
 			answer := kmsg.NewOffsetFetchResponseGroupTopic()
 			answer.Topic, answer.TopicID = topic.Name(), t.ID
 			for i := range t.Offsets {
-				answer.Partitions = append(answer.Partitions, fetchedOffset(&t.Offsets[i]))
+				p := fetchedOffset(&t.Offsets[i])
+				b.checkStable(&p, stable, in.Group, t.ID)
+				answer.Partitions = append(answer.Partitions, p)
 			}
 			out.Topics = append(out.Topics, answer)
 		}
@@ -205,6 +207,9 @@ func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID bool) 
 				}
 			}
 			p := fetchedOffset(&found)
+			if topic != nil {
+				b.checkStable(&p, stable, in.Group, topic.ID())
+			}
 			if byID { // by name, a topic that is not there has no offsets
 				p.ErrorCode = kerr.Of(refusal).Int16()
 			}
@@ -213,6 +218,16 @@ func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID bool) 
 		out.Topics = append(out.Topics, answer)
 	}
 	return out
+}
+
+// checkStable refuses an offset that an open transaction may change, where the client
+// wants a stable one (O-10).
+func (b *Broker) checkStable(p *kmsg.OffsetFetchResponseGroupTopicPartition, stable bool, group string, topic entry.TopicID) {
+	if stable && b.txns.Pending(group, topic, p.Partition) {
+		none := fetchedOffset(&offsets.Offset{Partition: p.Partition, Offset: -1, LeaderEpoch: -1})
+		*p = none
+		p.ErrorCode = kerr.UnstableOffsetCommit.Int16()
+	}
 }
 
 func fetchedOffset(o *offsets.Offset) kmsg.OffsetFetchResponseGroupTopicPartition {

@@ -74,7 +74,7 @@ func (b *Broker) listOffsets(ctx context.Context, c *protocol.Call) protocol.Pen
 			case p.times > 1:
 				err = kerr.New(kerr.InvalidRequest, "the partition occurs more than once")
 			case err == nil:
-				found, err = b.listOffset(c.Version, out.Topic, &request.Topics[p.topic].Partitions[p.partition])
+				found, err = b.listOffset(request, out.Topic, &request.Topics[p.topic].Partitions[p.partition])
 			}
 			out.Partitions = append(out.Partitions, listedOffset(p.index, found, err))
 		}
@@ -100,7 +100,8 @@ func listedOffset(index int32, found log.Found, err error) kmsg.ListOffsetsRespo
 // nowhere is what is found where there is nothing.
 var nowhere = log.Found{Offset: -1, Time: -1}
 
-func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsRequestTopicPartition) (log.Found, error) {
+func (b *Broker) listOffset(request *kmsg.ListOffsetsRequest, topic string, in *kmsg.ListOffsetsRequestTopicPartition) (log.Found, error) {
+	version := request.Version
 	p, err := b.partitionOf(topic, in.Partition)
 	if err != nil {
 		return log.Found{}, err
@@ -112,9 +113,13 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 	if !ok {
 		return log.Found{}, kerr.New(kerr.UnknownTopicOrPartition, "")
 	}
+	readable := end
+	if request.IsolationLevel == readCommitted {
+		readable = b.txns.LastStable(p, start, end)
+	}
 	switch in.Timestamp {
 	case latestOffset:
-		return log.Found{Offset: end, Time: -1}, nil
+		return log.Found{Offset: readable, Time: -1}, nil
 	case earliestOffset:
 		return log.Found{Offset: start, Time: -1}, nil
 	case maxTimestampOffset:
@@ -125,7 +130,7 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 			if err == nil && found.Offset < 0 && start < end {
 				found.Offset = start // no record has a time, so that the first has the largest
 			}
-			return found, err
+			return below(readable, found), err
 		}
 	case earliestLocalOffset:
 		if version >= 8 {
@@ -143,10 +148,19 @@ func (b *Broker) listOffset(version int16, topic string, in *kmsg.ListOffsetsReq
 		if in.Timestamp >= 0 {
 			b.decoders.take() // the record is looked for within its batch
 			defer b.decoders.give()
-			return b.log.FindTime(p, entry.Time(in.Timestamp))
+			found, err := b.log.FindTime(p, entry.Time(in.Timestamp))
+			return below(readable, found), err
 		}
 	}
 	return log.Found{}, kerr.New(kerr.UnsupportedVersion, "timestamp %d is not known to version %d", in.Timestamp, version)
+}
+
+// below is what was found for one who can read up to an offset.
+func below(readable entry.Offset, found log.Found) log.Found {
+	if found.Offset >= readable {
+		return nowhere
+	}
+	return found
 }
 
 // offsetForLeaderEpoch answers OffsetForLeaderEpoch (L-9, L-10): the only epoch

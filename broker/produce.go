@@ -24,6 +24,7 @@ type producing struct {
 	*protocol.Promise
 	broker   *Broker
 	acks     int16
+	version  int16
 	response *kmsg.ProduceResponse
 	slots    []produceSlot
 	waiting  atomic.Int32
@@ -36,6 +37,8 @@ type produceSlot struct {
 	request  *producing
 	answer   *kmsg.ProduceResponseTopicPartition
 	located  bool // there is a batch, and the partition it is for is in proposal
+	// transactional is set for a batch that is in a transaction, or should be.
+	transactional bool
 }
 
 // produce appends one record batch to each partition that the request names
@@ -55,6 +58,7 @@ func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 		Promise:  protocol.NewPromise(),
 		broker:   b,
 		acks:     request.Acks,
+		version:  c.Version,
 		response: request.ResponseKind().(*kmsg.ProduceResponse),
 		slots:    make([]produceSlot, count),
 	}
@@ -82,7 +86,7 @@ func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 				err = missing
 			}
 			if err == nil {
-				err = b.propose(slot, found, &topic.Partitions[j], request.Acks, c.Version, now)
+				err = b.propose(slot, found, &topic.Partitions[j], request, now)
 			}
 			if err != nil {
 				slot.refuse(err)
@@ -93,8 +97,9 @@ func (b *Broker) produce(_ context.Context, c *protocol.Call) protocol.Pending {
 	return p
 }
 
-// refuseAll returns why no partition of a request can be served.
+// refuseAll returns why no partition of a request can be served: P-23.
 func refuseAll(request *kmsg.ProduceRequest) error {
+	var first batch.Header
 	for i := range request.Topics {
 		for j := range request.Topics[i].Partitions {
 			h, err := batch.Single(request.Topics[i].Partitions[j].Records)
@@ -102,8 +107,10 @@ func refuseAll(request *kmsg.ProduceRequest) error {
 			case err != nil || !h.Attributes().Has(batch.Transactional):
 			case request.TransactionID == nil:
 				return kerr.New(kerr.TransactionalIDAuthorizationFailed, "a transactional batch comes without a transactional id")
-			default:
-				return kerr.New(kerr.TransactionalIDAuthorizationFailed, "transactions are not served by this version")
+			case first == nil:
+				first = h
+			case h.ProducerID() != first.ProducerID() || h.ProducerEpoch() != first.ProducerEpoch():
+				return kerr.New(kerr.InvalidProducerIDMapping, "the request has transactional batches of two producers")
 			}
 		}
 	}
@@ -126,7 +133,7 @@ func (b *Broker) topicOf(byID bool, name string, id [16]byte) (*catalog.Topic, e
 
 // propose validates a batch, brings it into the form that the topic asks for,
 // and puts it behind all others.
-func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.ProduceRequestTopicPartition, acks, version int16, now int64) error {
+func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.ProduceRequestTopicPartition, request *kmsg.ProduceRequest, now int64) error {
 	partition, ok := topic.Partition(in.Partition)
 	if !ok {
 		return kerr.New(kerr.UnknownTopicOrPartition, "topic %q has %d partitions", topic.Name(), topic.Partitions())
@@ -135,16 +142,21 @@ func (b *Broker) propose(slot *produceSlot, topic *catalog.Topic, in *kmsg.Produ
 	switch {
 	case err != nil:
 		return err
-	case acks < -1 || acks > 1:
-		return kerr.New(kerr.InvalidRequiredAcks, "acks is %d, expected -1, 0 or 1", acks)
+	case request.Acks < -1 || request.Acks > 1:
+		return kerr.New(kerr.InvalidRequiredAcks, "acks is %d, expected -1, 0 or 1", request.Acks)
 	case topic.Internal():
 		return kerr.New(kerr.InvalidTopic, "topic %q belongs to the broker", topic.Name())
 	}
 	slot.proposal = log.Proposal{Type: entry.TypeProduce, Partition: partition, Waiter: slot}
 	slot.located = true
+	if slot.transactional = inTransaction(head); slot.transactional {
+		if err := b.admitTransactional(slot, head, request); err != nil {
+			return err
+		}
+	}
 	c := topic.Config()
 	rules := batch.Rules{
-		ProduceVersion: version,
+		ProduceVersion: request.Version,
 		MaxBytes:       int(c.MaxMessageBytes),
 		MaxRecordBytes: int(c.MaxDecompressedBytes),
 		Now:            now,
@@ -209,8 +221,12 @@ func (s *produceSlot) Done(_ *log.Proposal, r entry.Result) {
 // single records, and for bytes that cannot be a batch.
 func (s *produceSlot) refuse(err error) {
 	code := kerr.Of(err)
+	outside := s.transactional && outsideTransaction(code)
 	s.answer.ErrorCode = code.Int16()
-	if s.located && toldLogStart(code) {
+	if outside && code == kerr.InvalidTxnState && s.request.version >= 11 {
+		s.answer.ErrorCode = kerr.TransactionAbortable.Int16()
+	}
+	if s.located && toldLogStart(code) && !outside {
 		if start, _, ok := s.request.broker.log.Bounds(s.proposal.Partition); ok {
 			s.answer.LogStartOffset = int64(start)
 		}
@@ -224,7 +240,9 @@ func (s *produceSlot) refuse(err error) {
 			s.answer.ErrorRecords = append(s.answer.ErrorRecords, record)
 		}
 	}
-	if bad != nil || code == kerr.CorruptMessage && !s.located {
+	told := code == kerr.CorruptMessage && !s.located || code == kerr.InvalidProducerIDMapping && !s.located ||
+		outside && code == kerr.InvalidTxnState && s.request.version < 11
+	if bad != nil || told {
 		message := kerr.Message(err)
 		s.answer.ErrorMessage = &message
 	}
@@ -232,6 +250,30 @@ func (s *produceSlot) refuse(err error) {
 		failure := fmt.Errorf("partition %d with acks=0: %w", s.answer.Partition, err)
 		s.request.failure.CompareAndSwap(nil, &failure)
 	}
+}
+
+// inTransaction reports whether a batch must be in a transaction of its producer.
+func inTransaction(head batch.Header) bool {
+	return head.Attributes().Has(batch.Transactional) && head.ProducerID() >= 0
+}
+
+// admitTransactional refuses a batch of a producer that the transactional id of the
+// request does not have, and says how the partition comes into the transaction: from
+// version 12 on with the batch. All else is judged when the batch is applied.
+func (b *Broker) admitTransactional(slot *produceSlot, head batch.Header, request *kmsg.ProduceRequest) error {
+	if has, ok := b.txns.Producer(*request.TransactionID); !ok || has.ID != head.ProducerID() {
+		return kerr.New(kerr.InvalidProducerIDMapping, "transactional id %q does not have producer id %d", *request.TransactionID, head.ProducerID())
+	}
+	if request.Version >= 12 {
+		slot.proposal.Flags = entry.ProduceAdds
+	}
+	return nil
+}
+
+// outsideTransaction reports whether the code says that a transactional batch is not
+// in an open transaction of its producer.
+func outsideTransaction(code kerr.Code) bool {
+	return code == kerr.InvalidTxnState || code == kerr.InvalidProducerIDMapping || code == kerr.InvalidProducerEpoch
 }
 
 // toldLogStart reports whether a refusal with the code comes with the log start

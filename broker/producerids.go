@@ -8,34 +8,33 @@ import (
 	"github.com/sluicemq/sluice/log/entry"
 	"github.com/sluicemq/sluice/protocol"
 	"github.com/sluicemq/sluice/protocol/kerr"
+	"github.com/sluicemq/sluice/txn/kafka"
 )
 
-// initProducerID answers InitProducerId for idempotent producers (T-2, I-11): a
-// new id with epoch 0. Transactional ids are refused as the version of Kafka
-// before transactions would.
+// initProducerID answers InitProducerId: for idempotent producers (T-2, I-11) with a
+// new id and epoch 0, for transactional ids as their transactions say.
 func (b *Broker) initProducerID(ctx context.Context, c *protocol.Call) protocol.Pending {
 	request := c.Request.(*kmsg.InitProducerIDRequest)
 	response := request.ResponseKind().(*kmsg.InitProducerIDResponse)
 	response.ProducerID, response.ProducerEpoch = -1, -1
-	id, err := b.newProducerID(ctx, request)
+	var producer kafka.Producer
+	err := error(kerr.New(kerr.InvalidRequest, "producer id and epoch must be given both or neither"))
+	switch {
+	case (request.ProducerID < 0) != (request.ProducerEpoch < 0):
+	case request.TransactionalID != nil:
+		producer, err = b.initTransactions(ctx, request)
+	default:
+		producer.ID, err = b.newProducerID(ctx)
+	}
 	if err != nil {
-		response.ErrorCode = kerr.Of(err).Int16()
+		response.ErrorCode = fencedCode(err, c.Version, 4)
 	} else {
-		response.ProducerID, response.ProducerEpoch = id, 0
+		response.ProducerID, response.ProducerEpoch = producer.ID, producer.Epoch
 	}
 	return protocol.Answer(response)
 }
 
-func (b *Broker) newProducerID(ctx context.Context, request *kmsg.InitProducerIDRequest) (int64, error) {
-	if request.TransactionalID != nil {
-		if *request.TransactionalID == "" {
-			return -1, kerr.New(kerr.InvalidRequest, "the transactional id is empty")
-		}
-		return -1, kerr.New(kerr.UnsupportedVersion, "transactions are not served by this version")
-	}
-	if (request.ProducerID < 0) != (request.ProducerEpoch < 0) {
-		return -1, kerr.New(kerr.InvalidRequest, "producer id and epoch must be given both or neither")
-	}
+func (b *Broker) newProducerID(ctx context.Context) (int64, error) {
 	result, err := b.doOne(ctx, entry.TypeAllocateProducerID, nil)
 	if err != nil {
 		return -1, err

@@ -62,13 +62,19 @@ func (p producers) Load(r entry.Reader, _ apply.Tx) error { return p.Machine.Loa
 
 func (p producers) Apply(e *entry.Entry, tx apply.Tx) entry.Result { return p.Machine.Apply(e, tx) }
 
-func (p producers) Judge(partition entry.Partition, head batch.Header, now entry.Time) apply.Verdict {
-	v := p.Machine.Judge(partition, judged(head), now)
+func (p producers) Judge(partition entry.Partition, head batch.Header, e *entry.Entry) apply.Verdict {
+	v := p.Machine.Judge(partition, judged(head), e.Time)
 	return apply.Verdict{Err: v.Err, Duplicate: v.Duplicate, Offset: v.Offset}
 }
 
 func (p producers) Appended(partition entry.Partition, head batch.Header, base entry.Offset, e *entry.Entry) {
 	p.Machine.Appended(partition, judged(head), base, e.Time, e.Index)
+}
+
+func (p producers) LogStart(entry.Partition, entry.Offset, entry.Writer) {}
+
+func (p producers) DeletePartition(partition entry.Partition, _ entry.Writer) {
+	p.Machine.DeletePartition(partition)
 }
 
 func judged(head batch.Header) producer.Batch {

@@ -2,10 +2,12 @@ package log
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/sluicemq/sluice/log/commitlog"
 	"github.com/sluicemq/sluice/log/consumequeue"
 	"github.com/sluicemq/sluice/log/entry"
+	"github.com/sluicemq/sluice/log/segment"
 	"github.com/sluicemq/sluice/protocol/batch"
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
@@ -25,6 +27,7 @@ type Batches struct {
 	log     *Log
 	slices  []commitlog.Slice
 	buffers []*[]byte
+	small   []byte // the used part of the last of buffers, where it holds control batches
 	found   [findAtOnce]consumequeue.Located
 }
 
@@ -39,7 +42,7 @@ func (b *Batches) Release() {
 	clear(b.Pieces)
 	clear(b.slices)
 	clear(b.buffers)
-	b.Pieces, b.slices, b.buffers, b.Bytes = b.Pieces[:0], b.slices[:0], b.buffers[:0], 0
+	b.Pieces, b.slices, b.buffers, b.small, b.Bytes = b.Pieces[:0], b.slices[:0], b.buffers[:0], nil, 0
 }
 
 // Read adds record batches of a partition to b: from the one that holds the
@@ -70,11 +73,12 @@ func (l *Log) Read(p entry.Partition, from, to entry.Offset, maxBytes int, whole
 			if !whole && int(at.Size) > maxBytes {
 				return added, nil
 			}
+			had := b.Bytes
 			if err = l.readOne(at, b); err != nil {
 				break
 			}
-			added += int(at.Size)
-			maxBytes -= int(at.Size)
+			added += b.Bytes - had
+			maxBytes -= b.Bytes - had
 			from, whole = at.End(), false
 		}
 		switch {
@@ -93,6 +97,9 @@ func (l *Log) Read(p entry.Partition, from, to entry.Offset, maxBytes int, whole
 
 // readOne adds one batch, from the tail of the log in memory or from its file.
 func (l *Log) readOne(at *consumequeue.Located, b *Batches) error {
+	if at.Tags&consumequeue.Control != 0 {
+		return l.readControl(at, b)
+	}
 	if slice, ok := l.commits.Cached(at.Pos(), int(at.Size)); ok {
 		b.slices = append(b.slices, slice)
 		b.Pieces = append(b.Pieces, slice.Bytes)
@@ -108,6 +115,39 @@ func (l *Log) readOne(at *consumequeue.Located, b *Batches) error {
 	b.buffers = append(b.buffers, buffer)
 	b.Pieces = append(b.Pieces, *buffer)
 	b.Bytes += len(*buffer)
+	return nil
+}
+
+// readControl adds a control batch: the head of its entry's payload. Partitions
+// share it, so that each reader gets a copy, in a buffer for many.
+func (l *Log) readControl(at *consumequeue.Located, b *Batches) error {
+	var payload []byte
+	if slice, ok := l.commits.Cached(at.Pos(), int(at.Size)); ok {
+		defer slice.Release()
+		payload = slice.Bytes
+	} else {
+		buffer := l.buffers.get(int(at.Size))
+		defer l.buffers.put(buffer)
+		if err := l.commits.ReadPayload(at.Pos(), *buffer); err != nil {
+			return err
+		}
+		payload = *buffer
+	}
+	head, _, err := batch.Split(payload)
+	if err != nil {
+		return fmt.Errorf("control batch at %v: %w: %v", at.Pos(), segment.ErrCorrupt, err)
+	}
+	if len(b.small)+len(head) > cap(b.small) {
+		buffer := l.buffers.get(max(len(head), 1<<minBufferBits))
+		b.buffers = append(b.buffers, buffer)
+		b.small = (*buffer)[:0]
+	}
+	from := len(b.small)
+	b.small = append(b.small, head...)
+	piece := b.small[from:len(b.small):len(b.small)]
+	l.patch(piece, at)
+	b.Pieces = append(b.Pieces, piece)
+	b.Bytes += len(piece)
 	return nil
 }
 

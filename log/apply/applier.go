@@ -14,6 +14,13 @@ type Tx interface {
 	// DeletePartition ends a partition with everything that hangs on it: its
 	// ConsumeQueue, its producers, who waits for it. Its space is freed later.
 	DeletePartition(p entry.Partition)
+	// AppendControl appends the control batch that the entry's payload begins with
+	// to a partition, and returns its offset; ok is false if the partition is gone.
+	// One entry may be appended to many partitions. Nobody is woken by it: that is
+	// for Notify, when whatever else a reader looks at has changed as well.
+	AppendControl(p entry.Partition) (base entry.Offset, ok bool)
+	// Notify wakes who waits for a partition.
+	Notify(p entry.Partition)
 }
 
 // Applier is a part of Sluice with hard state of its own. Apply and Checkpoint
@@ -32,20 +39,25 @@ type Applier interface {
 	Checkpoint(w entry.Writer)
 }
 
-// Verdict is what a Judge finds about a batch of an idempotent producer.
+// Verdict is what a Judge finds about a batch of an idempotent or transactional
+// producer.
 type Verdict struct {
 	Err       error        // a refusal: nothing is appended
 	Duplicate bool         // a retry of the batch at Offset: nothing is appended
 	Offset    entry.Offset // base offset that the first attempt was given
 }
 
-// Judge knows the idempotent producers (KIP-98). Calls come from the apply
-// loop, and only for batches that carry a producer id.
+// Judge knows the idempotent producers and their transactions (KIP-98, KIP-890).
+// Calls come from the apply loop; those of Judge and Appended only for batches that
+// carry a producer id.
 type Judge interface {
-	// Judge looks at a batch before it is given an offset.
-	Judge(p entry.Partition, head batch.Header, now entry.Time) Verdict
-	// Appended is told of each batch that was appended, and by which entry.
+	// Judge looks at the batch of an entry before it is given an offset.
+	Judge(p entry.Partition, head batch.Header, e *entry.Entry) Verdict
+	// Appended is told of each batch that is appended, and by which entry, before
+	// readers can see it.
 	Appended(p entry.Partition, head batch.Header, base entry.Offset, e *entry.Entry)
-	// DeletePartition forgets the producers of a partition.
-	DeletePartition(p entry.Partition)
+	// LogStart is told that the start of a partition moved.
+	LogStart(p entry.Partition, start entry.Offset, w entry.Writer)
+	// DeletePartition forgets what is known of a partition.
+	DeletePartition(p entry.Partition, w entry.Writer)
 }

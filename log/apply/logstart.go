@@ -57,6 +57,7 @@ func (l *Loop) logStart(e *entry.Entry) entry.Result {
 		if to := min(m.Offset, end); to > start {
 			queue.SetStart(to)
 			l.saveBounds(m.Partition, to, end)
+			l.options.Judge.LogStart(m.Partition, to, l.batch)
 			l.options.Hub.Notify(m.Partition)
 		}
 	}

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sluicemq/sluice/log/segment"
 	"github.com/sluicemq/sluice/log/state"
 	"github.com/sluicemq/sluice/log/watch"
+	"github.com/sluicemq/sluice/protocol/batch"
 	"github.com/sluicemq/sluice/protocol/kerr"
 )
 
@@ -109,7 +111,7 @@ func (l *Loop) Load() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.options.Appliers {
-		if err := a.Load(l.batch, tx{l.batch, l}); err != nil {
+		if err := a.Load(l.batch, tx{l.batch, l, nil}); err != nil {
 			return err
 		}
 	}
@@ -204,7 +206,7 @@ func (l *Loop) apply(c *commitlog.Committed) (entry.Result, error) {
 		if a == nil {
 			return entry.Result{}, fmt.Errorf("entry %d at %s has type %s: %w", c.Index, c.Pos, c.Type, ErrUnknownType)
 		}
-		result = a.Apply(&c.Entry, tx{l.batch, l})
+		result = a.Apply(&c.Entry, tx{l.batch, l, c})
 	}
 	if result.Err != nil && !refusal(result.Err) {
 		// The entry cannot be read, or a part is broken: going on would make
@@ -302,14 +304,41 @@ func (l *Loop) Active() (segment uint32, end int64) {
 // tx is the Tx that appliers are given.
 type tx struct {
 	*state.Batch
-	loop *Loop
+	loop  *Loop
+	entry *commitlog.Committed // nil in Load
 }
 
 func (t tx) CreatePartition(p entry.Partition) { t.loop.options.Queues.Create(p) }
 
 func (t tx) DeletePartition(p entry.Partition) {
 	t.loop.options.Queues.Delete(p)
-	t.loop.options.Judge.DeletePartition(p)
+	t.loop.options.Judge.DeletePartition(p, t)
 	t.Delete(queueKey(p))
 	t.loop.options.Hub.Notify(p)
+}
+
+func (t tx) Notify(p entry.Partition) { t.loop.options.Hub.Notify(p) }
+
+func (t tx) AppendControl(p entry.Partition) (entry.Offset, bool) {
+	queue := t.loop.options.Queues.Get(p)
+	if queue == nil || t.entry == nil {
+		return 0, false
+	}
+	head := batch.Header(t.entry.Payload)
+	if len(head) < batch.HeaderSize || head.Size() > len(head) || head.LastOffsetDelta() != 0 {
+		return 0, false
+	}
+	_, base := queue.Bounds()
+	if base == math.MaxInt64 {
+		return 0, false
+	}
+	queue.Put(t.entry.Pos.Segment(), consumequeue.Entry{
+		BaseOffset:   base,
+		MaxTimestamp: entry.Time(head.MaxTimestamp()),
+		At:           t.entry.Pos.At(),
+		Size:         uint32(len(t.entry.Payload)),
+		Count:        1,
+		Tags:         consumequeue.Control,
+	})
+	return base, true
 }

@@ -31,7 +31,7 @@ func (l *Loop) produce(c *commitlog.Committed) entry.Result {
 	}
 	idempotent := head.ProducerID() >= 0
 	if idempotent {
-		verdict := l.options.Judge.Judge(c.Partition, head, c.Time)
+		verdict := l.options.Judge.Judge(c.Partition, head, &c.Entry)
 		if verdict.Err != nil {
 			return refuse(verdict.Err)
 		}
@@ -41,6 +41,11 @@ func (l *Loop) produce(c *commitlog.Committed) entry.Result {
 	}
 	head.SetBaseOffset(int64(base))
 	head.SetLeaderEpoch(l.options.LeaderEpoch)
+	if idempotent {
+		// Before readers can see the batch: they ask up to where transactions are open
+		// when they know the end.
+		l.options.Judge.Appended(c.Partition, head, base, &c.Entry)
+	}
 	queue.Put(c.Pos.Segment(), consumequeue.Entry{
 		BaseOffset:   base,
 		MaxTimestamp: entry.Time(head.MaxTimestamp()),
@@ -48,9 +53,6 @@ func (l *Loop) produce(c *commitlog.Committed) entry.Result {
 		Size:         uint32(len(c.Payload)),
 		Count:        count,
 	})
-	if idempotent {
-		l.options.Judge.Appended(c.Partition, head, base, &c.Entry)
-	}
 	l.options.Hub.Notify(c.Partition)
 	return entry.Result{Offset: base, Time: appendTime(head), LogStart: start}
 }

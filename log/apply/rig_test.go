@@ -73,6 +73,12 @@ func (s *parts) Apply(e *entry.Entry, tx apply.Tx) entry.Result {
 	return entry.Result{}
 }
 
+func (s *parts) LogStart(entry.Partition, entry.Offset, entry.Writer) {}
+
+func (s *parts) DeletePartition(p entry.Partition, _ entry.Writer) {
+	s.Machine.DeletePartition(p)
+}
+
 func judged(head batch.Header) producer.Batch {
 	return producer.Batch{
 		ProducerID: head.ProducerID(), ProducerEpoch: head.ProducerEpoch(),
@@ -80,8 +86,8 @@ func judged(head batch.Header) producer.Batch {
 	}
 }
 
-func (s *parts) Judge(p entry.Partition, head batch.Header, now entry.Time) apply.Verdict {
-	v := s.Machine.Judge(p, judged(head), now)
+func (s *parts) Judge(p entry.Partition, head batch.Header, e *entry.Entry) apply.Verdict {
+	v := s.Machine.Judge(p, judged(head), e.Time)
 	return apply.Verdict{Err: v.Err, Duplicate: v.Duplicate, Offset: v.Offset}
 }
 

@@ -14,8 +14,13 @@ type Entry struct {
 	At           uint32       // byte in the segment at which the entry's header begins
 	Size         uint32       // bytes of the payload, that is, of the batch
 	Count        uint32       // offsets that the batch covers: last offset delta + 1
-	Tags         uint32       // union of the tag bits of its records
+	Tags         uint32       // union of the tag bits of its records, or Control
 }
+
+// Control in Tags says that the batch is a control batch. It is the head of its log
+// entry's payload, which may be longer, and of which Size is the size; and other
+// partitions may have the same one, so that its base offset is set in a copy.
+const Control uint32 = 1 << 31
 
 // End returns the offset behind the batch.
 func (e Entry) End() entry.Offset { return e.BaseOffset + entry.Offset(e.Count) }

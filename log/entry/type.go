@@ -52,6 +52,10 @@ const (
 	TypeExpireTransactions Type = 69
 )
 
+// ProduceAdds is the flag of a TypeProduce entry whose batch adds its partition to
+// its producer's transaction, and begins one if none is open.
+const ProduceAdds uint8 = 1
+
 var typeNames = map[Type]string{
 	TypeNoop:               "noop",
 	TypeProduce:            "produce",

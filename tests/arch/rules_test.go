@@ -9,7 +9,7 @@ import (
 
 // clockPackages may read the clock or draw random numbers: the shells that
 // own goroutines and sockets. Machines are handed the time instead.
-var clockPackages = []string{"cmd/", "tests/", "broker", "group", "log", "log/commitlog", "protocol/conn", "metrics", "client",
+var clockPackages = []string{"cmd/", "tests/", "broker", "group", "log", "log/commitlog", "protocol/conn", "txn", "metrics", "client",
 	"log/vfs", "log/vfs/vfstest", "log/state"}
 
 func mayReadClock(path string) bool {

@@ -49,6 +49,17 @@ var groups = []struct {
 	{"DescribeLogDirs", describeLogDirsCases},
 	{"InitProducerId", initProducerIDCases},
 	{"FindCoordinator", findCoordinatorCases},
+	{"InitTransactions", transactionalInitCases},
+	{"AddPartitionsToTxn", addPartitionsCases},
+	{"AddOffsetsToTxn", addOffsetsCases},
+	{"EndTxn", endCases},
+	{"TransactionalProduce", transactionalProduceCases},
+	{"Isolation", isolationCases},
+	{"TxnOffsetCommit", txnOffsetCommitCases},
+	{"DescribeTransactions", describeTransactionsCases},
+	{"ListTransactions", listTransactionsCases},
+	{"DescribeProducers", describeProducersCases},
+	{"WriteTxnMarkers", writeTxnMarkersCases},
 }
 
 // Group names a set of cases whose answers share a golden file.

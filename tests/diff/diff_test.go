@@ -22,7 +22,10 @@ func TestKafkaAnswersAsRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache Kafka")
 	}
-	b := oracle.Start(t)
+	b := oracle.Start(t, oracle.Options{Config: map[string]string{
+		// Kafka looks for transactions to abort every ten seconds, unless told otherwise.
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+	}})
 	if *record {
 		diff.Record(t, b.Addr, b.Version, "golden", diff.Options{Cases: *cases})
 		return

@@ -120,6 +120,13 @@ func (m *Machine) Producer(id string) (Producer, bool) {
 	return Producer{}, false
 }
 
+// CheckProducer says whether a producer is the one in charge of a transactional id.
+func (m *Machine) CheckProducer(id string, producer Producer) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byID[id].check(id, producer.ID, producer.Epoch)
+}
+
 // Verify says whether a partition is in the open transaction of a producer.
 func (m *Machine) Verify(id string, producer Producer, p entry.Partition) error {
 	m.mu.RLock()

@@ -92,6 +92,7 @@ func (m *Machine) Appended(p entry.Partition, b Batch, base entry.Offset, at ent
 		st = m.table.at(s)
 		if b.ProducerEpoch != st.epoch || m.expired(st, at) {
 			st.count = 0
+			st.first = b.BaseSequence
 		}
 		m.table.touch(s)
 	} else {

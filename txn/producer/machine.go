@@ -63,7 +63,7 @@ func (m *Machine) Types() []entry.Type {
 func (m *Machine) Apply(e *entry.Entry, _ entry.Writer) entry.Result {
 	switch e.Type {
 	case entry.TypeAllocateProducerID:
-		return entry.Result{Value: m.allocateID()}
+		return entry.Result{Value: m.TakeID()}
 	case entry.TypeExpireProducers:
 		return m.applyExpire(e)
 	default:
@@ -71,8 +71,9 @@ func (m *Machine) Apply(e *entry.Entry, _ entry.Writer) entry.Result {
 	}
 }
 
-// allocateID returns an id that was never returned before.
-func (m *Machine) allocateID() int64 {
+// TakeID returns an id that was never returned before. The apply loop calls it,
+// for entries that need an id among other things.
+func (m *Machine) TakeID() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	id := m.nextID
