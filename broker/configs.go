@@ -76,6 +76,8 @@ func (b *Broker) describeResource(in *kmsg.DescribeConfigsRequestResource, synon
 		return b.catalog.DescribeTopic(in.ResourceName, in.ConfigNames, synonyms)
 	case kmsg.ConfigResourceTypeBroker:
 		return b.catalog.DescribeBroker(in.ResourceName, in.ConfigNames, synonyms)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return b.catalog.DescribeGroup(in.ResourceName, in.ConfigNames, synonyms)
 	}
 	return nil, kerr.New(kerr.InvalidRequest, "configs of resource type %d are not served", in.ResourceType)
 }
@@ -176,6 +178,9 @@ func (b *Broker) alter(ctx context.Context, plans []catalog.AlterPlan, validateO
 	for i := range commands {
 		errs[i] = commands[i].err
 	}
+	if len(proposed) > 0 {
+		b.groups.SettingsChanged()
+	}
 	return errs
 }
 
@@ -207,7 +212,11 @@ func (b *Broker) listConfigResources(_ context.Context, c *protocol.Call) protoc
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			add(kind, b.settings.NodeName())
-		case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		case kmsg.ConfigResourceTypeGroupConfig:
+			for _, group := range b.catalog.ConfiguredGroups() {
+				add(kind, group)
+			}
+		case kmsg.ConfigResourceTypeClientMetrics:
 		default:
 			response.ErrorCode = kerr.UnsupportedVersion.Int16()
 			response.ConfigResources = nil

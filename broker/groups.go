@@ -37,10 +37,15 @@ func (b *Broker) newGroups(state *group.State) *group.Coordinator {
 			InitialDelay: s.GroupInitialDelay, MaxMembers: int(s.GroupMaxSize),
 			MaxBytes: int(min(maxGroupBytes, s.SegmentBytes/4)), MaxPending: maxPendingMembers,
 		},
+		Assignors: s.Consumers.Assignors, Consumer: b.consumerSettings, Topics: subscribable{b.catalog},
+		Ordering: lockable{b.catalog}, Lease: s.Consumers.LockLease, Upgrade: s.Consumers.Migration.Upgrade,
 		Retention:  time.Duration(s.OffsetsRetentionMinutes) * time.Minute,
 		CheckEvery: s.OffsetsRetentionCheck,
 		Rebalanced: func(name string, generation int32, members int) {
 			b.logger.Info("group is stable", zap.String("group", name), zap.Int32("generation", generation), zap.Int("members", members))
+		},
+		Rebalances: func(name string, epoch int32, members int) {
+			b.logger.Info("group rebalances", zap.String("group", name), zap.Int32("epoch", epoch), zap.Int("members", members))
 		},
 		MemberExpired: func(name, member string) {
 			b.logger.Debug("member expired", zap.String("group", name), zap.String("member", member))

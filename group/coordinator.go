@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicemq/sluice/group/assign"
 	"github.com/sluicemq/sluice/group/classic"
 	"github.com/sluicemq/sluice/group/consumer"
 	"github.com/sluicemq/sluice/log/entry"
@@ -25,6 +26,8 @@ type Options struct {
 	State    *State
 	Proposer Proposer
 	Limits   classic.Limits
+	// Assignors are those that members of the consumer protocol may ask for; nil: all.
+	Assignors []string
 	// Consumer returns the settings of a group of the consumer protocol, as they hold
 	// at the moment. It may be nil: the defaults hold.
 	Consumer func(group string) *consumer.Settings
@@ -79,6 +82,9 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	if o.Rebalanced == nil {
 		o.Rebalanced = func(string, int32, int) {}
+	}
+	if o.Assignors == nil {
+		o.Assignors = assign.Names()
 	}
 	if o.Consumer == nil {
 		o.Consumer = func(string) *consumer.Settings { return consumer.DefaultSettings() }

@@ -30,7 +30,7 @@ func (c *Coordinator) ConsumerHeartbeat(name string, h *consumer.Heartbeat, mode
 	if err != nil {
 		err = kerr.New(kerr.InvalidRequest, "the group id is empty")
 	} else {
-		err = h.Check(modern, c.options.Consumer(name).Assignors)
+		err = h.Check(modern, c.options.Assignors)
 	}
 	if err != nil {
 		done(consumer.Beaten{Err: err})
@@ -327,7 +327,7 @@ func (c *Coordinator) DescribeConsumer(name string) (d consumer.Description, ok 
 	if st == nil {
 		return d, false
 	}
-	return st.Describe(c.options.Consumer(name).Assignors), true
+	return st.Describe(c.options.Assignors), true
 }
 
 func listedModern(name string, st *consumer.State) Listed {
