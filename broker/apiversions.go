@@ -40,20 +40,29 @@ func (b *Broker) apiVersions(_ context.Context, c *protocol.Call) protocol.Pendi
 	return protocol.Answer(response)
 }
 
-// addFeatures tells what is turned on (KIP-584): clients choose the newer transaction
-// protocol (KIP-890) by it.
+// features are what is turned on (KIP-584), with the highest level there is, which is
+// the one that holds. By group.version tools see that there is the consumer protocol
+// (KIP-848); by transaction.version clients choose the newer transaction protocol
+// (KIP-890).
+var features = []struct {
+	name  string
+	level int16
+}{{"group.version", 1}, {"transaction.version", 2}}
+
+// addFeatures tells the features.
 func addFeatures(response *kmsg.ApiVersionsResponse, version int16) {
 	if version < 3 {
 		return
 	}
-	const transactions, newest = "transaction.version", 2
-	if version >= 4 { // before, clients do not take a range that begins with 0
-		supported := kmsg.NewApiVersionsResponseSupportedFeature()
-		supported.Name, supported.MinVersion, supported.MaxVersion = transactions, 0, newest
-		response.SupportedFeatures = append(response.SupportedFeatures, supported)
+	for _, f := range features {
+		if version >= 4 { // before, clients do not take a range that begins with 0
+			supported := kmsg.NewApiVersionsResponseSupportedFeature()
+			supported.Name, supported.MinVersion, supported.MaxVersion = f.name, 0, f.level
+			response.SupportedFeatures = append(response.SupportedFeatures, supported)
+		}
+		finalized := kmsg.NewApiVersionsResponseFinalizedFeature()
+		finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = f.name, f.level, f.level
+		response.FinalizedFeatures = append(response.FinalizedFeatures, finalized)
 	}
-	finalized := kmsg.NewApiVersionsResponseFinalizedFeature()
-	finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = transactions, newest, newest
-	response.FinalizedFeatures = append(response.FinalizedFeatures, finalized)
 	response.FinalizedFeaturesEpoch = 1 // they never change
 }

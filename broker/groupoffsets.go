@@ -73,6 +73,9 @@ func (b *Broker) offsetCommit(_ context.Context, c *protocol.Call) protocol.Pend
 		}
 		return protocol.Answer(response)
 	}
+	if b.admitOffsets(q, c.Version, response); len(q.Topics) == 0 {
+		return protocol.Answer(response)
+	}
 	promise := protocol.NewPromise()
 	b.groups.Commit(q, c.Version, func(missing []entry.TopicID, err error) {
 		if err != nil {
@@ -175,6 +178,10 @@ func (b *Broker) fetchOffsets(request *kmsg.OffsetFetchRequest) kmsg.Response {
 func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID, stable bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = in.Group
+	if err := b.groups.CheckFetch(in.Group, in.MemberID, in.MemberEpoch); err != nil {
+		out.ErrorCode = kerr.Of(err).Int16()
+		return out
+	}
 	committed := b.groupState.Offsets()
 	if in.Topics == nil {
 		for _, t := range committed.All(in.Group) {
@@ -207,10 +214,11 @@ func (b *Broker) fetchGroupOffsets(in *kmsg.OffsetFetchRequestGroup, byID, stabl
 				}
 			}
 			p := fetchedOffset(&found)
-			if topic != nil {
+			switch {
+			case topic != nil:
 				b.checkStable(&p, stable, in.Group, topic.ID())
-			}
-			if byID { // by name, a topic that is not there has no offsets
+				b.holdBack(&p, in, stable, topic.ID())
+			case byID: // by name, a topic that is not there has no offsets
 				p.ErrorCode = kerr.Of(refusal).Int16()
 			}
 			answer.Partitions = append(answer.Partitions, p)

@@ -41,6 +41,8 @@ func (b *Broker) table() []protocol.Route {
 		{Key: protocol.DescribeProducers, Min: 0, Max: 0, Handle: b.describeProducers},
 		{Key: protocol.DescribeTransactions, Min: 0, Max: 0, Handle: b.describeTransactions},
 		{Key: protocol.ListTransactions, Min: 0, Max: 2, Handle: b.listTransactions},
+		{Key: protocol.ConsumerGroupHeartbeat, Min: 0, Max: 1, MaxBytes: protocol.WideBytes, Handle: b.consumerGroupHeartbeat},
+		{Key: protocol.ConsumerGroupDescribe, Min: 0, Max: 1, Handle: b.consumerGroupDescribe},
 		{Key: protocol.ListConfigResources, Min: 0, Max: 1, Handle: b.listConfigResources},
 		{Key: protocol.DescribeTopicPartitions, Min: 0, Max: 0, Handle: b.describeTopicPartitions},
 	}
