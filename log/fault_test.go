@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,12 +53,7 @@ func failOnce(n int64, fault *vfstest.Fault, match func(vfstest.Op) bool) (outco
 	mem := pebblevfs.NewCrashableMem()
 	fs := vfstest.New(mem)
 	var failed atomic.Pointer[vfstest.Op]
-	var opening atomic.Bool
-	nth := vfstest.FailNth(n, fault, func(op vfstest.Op) bool {
-		// Pebble has a data race of its own where its open fails while a compaction
-		// runs.
-		return match(op) && (slow == 1 || !opening.Load() || !strings.Contains(op.Path, "/state/"))
-	})
+	nth := vfstest.FailNth(n, fault, match)
 	fs.Decide(func(op vfstest.Op) *vfstest.Fault {
 		f := nth(op)
 		if f != nil {
@@ -67,8 +63,6 @@ func failOnce(n int64, fault *vfstest.Fault, match func(vfstest.Op) bool) (outco
 	})
 	r := &runner{fs: fs}
 	restart := func() error {
-		opening.Store(true)
-		defer opening.Store(false)
 		err := r.open()
 		if err != nil && failed.Load() != nil && strings.Contains(err.Error(), "temporarily unavailable") {
 			// A dead state store keeps its lock until the process ends.
@@ -121,7 +115,16 @@ func (r *runner) workloadWithFaults(g *generator, n int, restart func() error) (
 				break
 			}
 			if r.log.Healthy() == nil {
-				return "", fmt.Errorf("step %d: an op was refused by a log that is healthy", step)
+				if done == 0 && r.log.Writable() == nil {
+					return "", fmt.Errorf("step %d: an op was refused by a log that is healthy", step)
+				}
+				// The keeper found the state store failing; it tries again by itself.
+				outcome = "refused for a while"
+				for r.log.Writable() != nil {
+					r.log.Look()
+					runtime.Gosched()
+				}
+				continue
 			}
 			// What was there can still be read.
 			if err := r.readable(); err != nil {

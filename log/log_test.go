@@ -20,7 +20,6 @@ func TestMain(m *testing.M) {
 		"cockroachdb/pebble/v2.(*DB).Close",
 		"cockroachdb/pebble/v2.Open",
 		"cockroachdb/pebble/v2.(*cleanupManager).mainLoop",
-		"cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter",
 		"cockroachdb/pebble/v2.(*diskHealthCheckingFS).startTickerLocked.func1",
 		"cockroachdb/pebble/v2/internal/genericcache.(*shard[...]).releaseLoop",
 		"cockroachdb/pebble/v2/record.(*LogWriter).flushLoop",
