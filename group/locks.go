@@ -266,7 +266,7 @@ func (c *Coordinator) MayFetch(name, member string, topic entry.TopicID, index i
 func (c *Coordinator) Admit(q *offsets.Request, version int16, refuse func(topic entry.TopicID, partition int32, err error)) {
 	ordered := c.options.Ordering.Ordered(q.Group) || c.state.locks.Has(q.Group)
 	st := c.state.lookup(q.Group).modern()
-	if !ordered && st == nil {
+	if !ordered && st == nil || c.CheckCommit(q, version) != nil {
 		return
 	}
 	committer, err := st.CheckCommit(q.Member, q.Generation, version, false)
@@ -279,7 +279,7 @@ func (c *Coordinator) Admit(q *offsets.Request, version int16, refuse func(topic
 		for _, o := range t.Offsets {
 			err := committer.May(t.ID, o.Partition)
 			if err == nil && ordered && !c.mayCommit(q, t.ID, o.Partition) {
-				err = kerr.New(kerr.CoordinatorLoadInProgress, "the group is ordered, and the member does not have the lock of the partition yet")
+				err = noLock()
 			}
 			if err != nil {
 				refuse(t.ID, o.Partition, err)
@@ -289,6 +289,11 @@ func (c *Coordinator) Admit(q *offsets.Request, version int16, refuse func(topic
 		}
 		t.Offsets = kept
 	}
+}
+
+// noLock is what clients try again after.
+func noLock() error {
+	return kerr.New(kerr.CoordinatorLoadInProgress, "the group is ordered, and the member does not have the lock of the partition yet")
 }
 
 func (c *Coordinator) mayCommit(q *offsets.Request, topic entry.TopicID, index int32) bool {

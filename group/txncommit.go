@@ -17,6 +17,13 @@ func (c *Coordinator) CheckTransactional(q *offsets.Request, version int16) erro
 	s := c.shard(q.Group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.checkTransactional(q, version); err != nil {
+		return err
+	}
+	return c.checkPartitions(q, version)
+}
+
+func (s *shard) checkTransactional(q *offsets.Request, version int16) error {
 	if st := s.modern(q.Group); st != nil {
 		_, err := st.CheckCommit(q.Member, q.Generation, version, true)
 		return err
@@ -27,13 +34,37 @@ func (c *Coordinator) CheckTransactional(q *offsets.Request, version int16) erro
 	switch {
 	case q.Generation < 0:
 		return nil
-	case c.state.exist(q.Group):
+	case s.coordinator.state.exist(q.Group):
 		return noMembers()
 	case version >= 6:
 		return kerr.New(kerr.GroupIDNotFound, "")
 	default:
 		return kerr.New(kerr.IllegalGeneration, "the group does not exist")
 	}
+}
+
+// checkPartitions refuses offsets of partitions that the member does not have, or has
+// not had since the epoch that it knows, or has not got the lock of in an ordered
+// group.
+func (c *Coordinator) checkPartitions(q *offsets.Request, version int16) error {
+	st := c.state.lookup(q.Group).modern()
+	committer, err := st.CheckCommit(q.Member, q.Generation, version, true)
+	if err != nil {
+		return err
+	}
+	ordered := c.options.Ordering.Ordered(q.Group) || c.state.locks.Has(q.Group)
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		for j := range t.Offsets {
+			if err := committer.May(t.ID, t.Offsets[j].Partition); err != nil {
+				return err
+			}
+			if ordered && !c.mayCommit(q, t.ID, t.Offsets[j].Partition) {
+				return noLock()
+			}
+		}
+	}
+	return nil
 }
 
 // AdmitTransactional says whether a commit within a transaction that was proposed
