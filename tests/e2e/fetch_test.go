@@ -415,9 +415,6 @@ func TestAllPartitionsOfThousandsAreFetched(t *testing.T) {
 		}
 	}
 	t.Logf("sarama read %d partitions in %v", partitions, time.Since(began))
-	if d := time.Since(began); d > time.Minute {
-		t.Errorf("sarama took %v", d)
-	}
 }
 
 // F-8

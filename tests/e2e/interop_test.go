@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sluicemq/sluice/tests/e2e/node"
 	"github.com/sluicemq/sluice/tests/e2e/raw"
@@ -145,9 +147,10 @@ func TestEveryClientReadsWhatEveryOtherWrote(t *testing.T) {
 	n := node.Start(t, node.Options{})
 	c := raw.Dial(t, n.Addr())
 	var messages []message
+	random := rand.New(rand.NewPCG(5, 6))
 	for i := range 1000 {
 		messages = append(messages, message{
-			key: []byte("key " + strconv.Itoa(i%7)), value: []byte(strings.Repeat(fmt.Sprint("välue ", i, " "), i%13)),
+			key: []byte("key " + strconv.Itoa(i%7)), value: []byte(fmt.Sprintf("välue %d: %x", i, make([]byte, i%13)) + strconv.FormatUint(random.Uint64(), 36)),
 			headers: []header{{"trace", []byte("abc")}, {"empty", []byte{}}, {"trace", []byte("twice")}},
 		})
 	}
@@ -157,7 +160,8 @@ func TestEveryClientReadsWhatEveryOtherWrote(t *testing.T) {
 			makeTopic(t, c, topic, 1)
 			write(t, n, topic, codec, messages)
 			batches, err := raw.Split(fetchOne(t, c, makeName(topic), 0, 0).RecordBatches)
-			if err != nil || len(batches) == 0 || int(batches[0].Attributes&7) != codec {
+			// A client may leave a batch as it is if compressing makes it no smaller.
+			if err != nil || !slices.ContainsFunc(batches, func(b kmsg.RecordBatch) bool { return int(b.Attributes&7) == codec }) {
 				t.Errorf("%s was to write with %s: %d batches, %v", client, name, len(batches), err)
 			}
 		}

@@ -32,7 +32,7 @@ func tryKcat(t testing.TB, n *node.Node, input string, args ...string) (string, 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "kcat", append([]string{"-b", n.Addr(), "-q"}, args...)...)
+	cmd := exec.CommandContext(ctx, "kcat", append([]string{"-b", n.Addr()}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -325,15 +325,10 @@ func TestEachListenerAdvertisesItsOwnAddress(t *testing.T) {
 			"advertised.listeners=INSIDE://inside.example:1234,OUTSIDE://localhost:4321", "broker.rack=r1",
 		},
 	})
-	var inside, outside string
-	for _, l := range n.Lines(0) {
-		switch l.Text("listener") {
-		case "INSIDE":
-			inside = l.Text("address")
-		case "OUTSIDE":
-			outside = l.Text("address")
-		}
+	bound := func(listener string) string {
+		return n.WaitLine(0, func(l node.Line) bool { return l.Message == "listening" && l.Text("listener") == listener }).Text("address")
 	}
+	inside, outside := bound("INSIDE"), bound("OUTSIDE")
 	for address, want := range map[string]struct {
 		host string
 		port int
