@@ -44,7 +44,8 @@ type Broker struct {
 	catalog    *catalog.Catalog
 	producers  *producer.Machine
 	txns       *kafka.Machine
-	keeper     *txn.Keeper // of the time of transactions
+	keeper     *txn.Keeper  // of the time of transactions
+	timedOut   atomic.Int64 // transactions
 	groupState *group.State
 	groups     *group.Coordinator
 	log        *log.Log

@@ -61,7 +61,7 @@ func (f *figures) watch(b *Broker) {
 	gauge("sluice_log_segments", "Segments of the CommitLog.", func() float64 { return float64(b.log.Segments()) })
 	gauge("sluice_log_durable_index", "Newest entry known to be durable.", func() float64 { return float64(b.log.Durable()) })
 	gauge("sluice_log_applied_index", "Newest entry whose effects exist.", func() float64 { return float64(b.log.Applied()) })
-	f.registry.MustRegister(requests{b}, groupFigures{b})
+	f.registry.MustRegister(requests{b}, groupFigures{b}, transactionFigures{b})
 }
 
 // requests collects what conn counts of connections and requests.

@@ -235,6 +235,7 @@ func (w *markerWrite) answer() kmsg.WriteTxnMarkersResponseMarker {
 
 // reportTimeOut tells that a transaction took too long.
 func (b *Broker) reportTimeOut(q *kafka.End) {
+	b.timedOut.Add(1)
 	b.logger.Info("transaction aborted: it was open for longer than its time-out", zap.String("transactional_id", q.ID),
 		zap.Int64("producer_id", q.ProducerID), zap.Int16("epoch", q.Epoch), zap.Time("begun", q.Started.Go()))
 }

@@ -29,6 +29,11 @@ type connection struct {
 
 // with connects, calls do, and disconnects.
 func (c *connection) with(do func(ctx context.Context, admin *kadm.Client) error) error {
+	return c.withClient(func(ctx context.Context, client *kgo.Client) error { return do(ctx, kadm.NewClient(client)) })
+}
+
+// withClient is with for who asks what the admin client cannot.
+func (c *connection) withClient(do func(ctx context.Context, client *kgo.Client) error) error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("--timeout is %v, and must be above 0", c.Timeout)
 	}
@@ -39,7 +44,7 @@ func (c *connection) with(do func(ctx context.Context, admin *kadm.Client) error
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
-	err = do(ctx, kadm.NewClient(client))
+	err = do(ctx, client)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer of %s within %v", strings.Join(c.Bootstrap, ","), c.Timeout)
 	}

@@ -25,6 +25,7 @@ type commandLine struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Log     logCommand     `cmd:"" help:"Look into the data folder of a broker (running or not)."`
 	Groups  groupsCommand  `cmd:"" help:"Look at groups of consumers, set their offsets, delete them."`
+	Txn     txnCommand     `cmd:"" help:"Look at transactions of producers, and abort them."`
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
