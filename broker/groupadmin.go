@@ -23,17 +23,20 @@ func (b *Broker) describeGroups(_ context.Context, c *protocol.Call) protocol.Pe
 		out := kmsg.NewDescribeGroupsResponseGroup()
 		out.Group = name
 		d, ok := b.groups.Describe(name)
-		if !ok {
+		if !ok && c.Version >= 6 {
+			message := "the group does not exist"
 			out.State = classic.Dead.String()
-			if c.Version >= 6 {
-				message := "the group does not exist"
-				out.ErrorCode, out.ErrorMessage = kerr.GroupIDNotFound.Int16(), &message
-			}
+			out.ErrorCode, out.ErrorMessage = kerr.GroupIDNotFound.Int16(), &message
 			response.Groups = append(response.Groups, out)
 			continue
 		}
 		if request.IncludeAuthorizedOperations {
 			out.AuthorizedOperations = groupOperations
+		}
+		if !ok {
+			out.State = classic.Dead.String()
+			response.Groups = append(response.Groups, out)
+			continue
 		}
 		out.State, out.ProtocolType, out.Protocol = d.State.String(), d.ProtocolType, d.Protocol
 		for i := range d.Members {
@@ -108,10 +111,14 @@ func (b *Broker) offsetDelete(_ context.Context, c *protocol.Call) protocol.Pend
 	}
 	var topics []group.NamedPartitions
 	var places []int // of topics in the response
-	response.Topics = make([]kmsg.OffsetDeleteResponseTopic, len(request.Topics))
+	response.Topics = make([]kmsg.OffsetDeleteResponseTopic, 0, len(request.Topics))
 	for i := range request.Topics {
-		in, out := &request.Topics[i], &response.Topics[i]
-		*out = kmsg.NewOffsetDeleteResponseTopic()
+		in := &request.Topics[i]
+		if len(in.Partitions) == 0 {
+			continue
+		}
+		response.Topics = append(response.Topics, kmsg.NewOffsetDeleteResponseTopic())
+		out := &response.Topics[len(response.Topics)-1]
 		out.Topic = in.Topic
 		out.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(in.Partitions))
 		topic := b.catalog.Topic(in.Topic)
@@ -129,7 +136,7 @@ func (b *Broker) offsetDelete(_ context.Context, c *protocol.Call) protocol.Pend
 		}
 		if len(named.Partitions) > 0 {
 			topics = append(topics, named)
-			places = append(places, i)
+			places = append(places, len(response.Topics)-1)
 		}
 	}
 	promise := protocol.NewPromise()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -53,7 +54,7 @@ func (b *Broker) offsetCommit(_ context.Context, c *protocol.Call) protocol.Pend
 				answer.ErrorCode = kerr.Of(refusal).Int16()
 			case p.Partition < 0 || p.Partition >= topic.Partitions():
 				answer.ErrorCode = kerr.UnknownTopicOrPartition.Int16()
-			case p.Metadata != nil && len(*p.Metadata) > int(b.settings.OffsetMetadataBytes):
+			case b.tooLong(p.Metadata):
 				answer.ErrorCode, tooLarge = kerr.OffsetMetadataTooLarge.Int16(), true
 			default:
 				committed.Offsets = append(committed.Offsets, offsets.Offset{
@@ -94,6 +95,20 @@ func (b *Broker) offsetCommit(_ context.Context, c *protocol.Call) protocol.Pend
 		promise.Resolve(protocol.Response{Message: response})
 	})
 	return promise
+}
+
+// tooLong reports whether the metadata of an offset are above the limit, which
+// counts Java's characters, in spite of its name.
+func (b *Broker) tooLong(metadata *string) bool {
+	limit := int(b.settings.OffsetMetadataBytes)
+	if metadata == nil || len(*metadata) <= limit {
+		return false
+	}
+	count := 0
+	for _, r := range *metadata {
+		count += max(utf16.RuneLen(r), 1)
+	}
+	return count > limit
 }
 
 // refuseCommit sets the code of all partitions that were not refused before they

@@ -71,7 +71,7 @@ func (b *Broker) checkOffset(topic *catalog.Topic, refusal error, p *kmsg.TxnOff
 		return kerr.Of(refusal)
 	case p.Partition < 0 || p.Partition >= topic.Partitions():
 		return kerr.UnknownTopicOrPartition
-	case p.Metadata != nil && len(*p.Metadata) > int(b.settings.OffsetMetadataBytes):
+	case b.tooLong(p.Metadata):
 		return kerr.OffsetMetadataTooLarge
 	}
 	return kerr.None

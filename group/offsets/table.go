@@ -82,7 +82,7 @@ func New() *Table {
 // find returns the place of a partition's slot, and whether it is there. Groups
 // that have all partitions of a topic, as most do, are found at once.
 func (t *topic) find(index int32) (int, bool) {
-	if int(index) < len(t.slots) && t.slots[index].index == index {
+	if 0 <= index && int(index) < len(t.slots) && t.slots[index].index == index {
 		return int(index), true
 	}
 	return slices.BinarySearchFunc(t.slots, index, func(s slot, index int32) int { return cmp.Compare(s.index, index) })
