@@ -25,6 +25,8 @@ func TestKafkaAnswersAsRecorded(t *testing.T) {
 	b := oracle.Start(t, oracle.Options{Config: map[string]string{
 		// Kafka looks for transactions to abort every ten seconds, unless told otherwise.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+		// It waits three seconds for more members of a new group.
+		"group.initial.rebalance.delay.ms": "0",
 	}})
 	if *record {
 		diff.Record(t, b.Addr, b.Version, "golden", diff.Options{Cases: *cases})
@@ -34,7 +36,7 @@ func TestKafkaAnswersAsRecorded(t *testing.T) {
 }
 
 // likeOracle gives Sluice the settings that Kafka was started with when its answers were recorded.
-var likeOracle = []string{"--set", "node.id=1", "--set", "broker.id=1"}
+var likeOracle = []string{"--set", "node.id=1", "--set", "broker.id=1", "--set", "group.initial.rebalance.delay.ms=0"}
 
 func TestSluiceAnswersAsKafka(t *testing.T) {
 	meant, err := diff.LoadMeant("../../docs/differences.md")

@@ -27,6 +27,7 @@
 // refers to it.
 //
 // In golden files "own" stands for the broker's own id, host or cluster id; T0, T1, … for the
-// topics of a case in the order in which it named them; p0, p1, … for producer ids; t0 for the time
-// that the records' timestamps count from; "present" for the clock.
+// topics and groups of a case in the order in which it named them; p0, p1, … for producer ids; *0, *1,
+// … for the random part of member ids; t0 for the time that the records' timestamps count from;
+// "present" for the clock.
 package diff

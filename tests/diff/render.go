@@ -129,7 +129,7 @@ func (r renderer) keyed(v reflect.Value) []element {
 		var words []string
 		for _, f := range []string{
 			"ResourceType", "Type", "ResourceName", "Topic", "Name", "Key", "ApiKey", "Partition",
-			"RelativeOffset", "NodeID",
+			"RelativeOffset", "NodeID", "Group", "MemberID",
 		} {
 			field := e.FieldByName(f)
 			if !field.IsValid() || f == "NodeID" && e.FieldByName("Key").IsValid() || f == "Type" && e.FieldByName("ConfigType").IsValid() {
@@ -207,6 +207,8 @@ func (r renderer) text(name, s string) (string, bool) {
 		if s != "" && s == r.s.clusterID {
 			return "own", false
 		}
+	case "MemberID", "LeaderID":
+		return r.s.nameOfMember(s), false
 	case "Dir":
 		if s != "" {
 			return "set", false

@@ -102,6 +102,8 @@ type Script struct {
 	ids      map[[16]byte]string
 	pids     map[int64]string
 	sentCRCs map[uint32]bool // CRCs of the batches sent
+	members  map[string]string
+	conns    []*conn // of members of groups
 }
 
 // abort ends a script early; run recovers it.
@@ -112,10 +114,14 @@ func (c Case) run(b *broker, v int16) (lines []line, err error) {
 	s := &Script{
 		broker: b, V: v, name: c.Name,
 		ids: make(map[[16]byte]string), pids: make(map[int64]string), sentCRCs: make(map[uint32]bool),
+		members: make(map[string]string),
 	}
 	defer func() {
 		if s.c != nil {
 			s.c.Close()
+		}
+		for _, c := range s.conns {
+			c.Close()
 		}
 		switch r := recover().(type) {
 		case nil:
