@@ -204,7 +204,7 @@ func BenchmarkRead(b *testing.B) {
 						}
 						bytes += added
 						reads++
-						next += entry.Offset(len(batches.Pieces))
+						next += entry.Offset(added / len(payload))
 						if next >= end {
 							next = 0
 						}

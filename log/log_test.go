@@ -72,9 +72,9 @@ func values(t testing.TB, l *log.Log, p entry.Partition) []string {
 		if n, err := l.Read(p, next, end, 1<<20, true, &b); err != nil || n == 0 {
 			t.Fatalf("read partition %d from %d: %d bytes, %v", p, next, n, err)
 		}
-		for _, piece := range b.Pieces {
-			it := l.Codecs().Records(piece)
-			base := batch.Header(piece).BaseOffset()
+		for _, head := range split(t, &b) {
+			it := l.Codecs().Records(head)
+			base := head.BaseOffset()
 			for it.Next() {
 				r := it.Record()
 				offset := entry.Offset(base) + entry.Offset(r.OffsetDelta)

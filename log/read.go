@@ -68,18 +68,19 @@ func (l *Log) Read(p entry.Partition, from, to entry.Offset, maxBytes int, whole
 		if err == nil && len(found) == 0 && from < to && l.closed() {
 			err = errClosed()
 		}
-		for i := range found {
-			at := &found[i]
-			if !whole && int(at.Size) > maxBytes {
-				return added, nil
-			}
+		if len(found) > 0 && !whole && int(found[0].Size) > maxBytes {
+			return added, nil
+		}
+		for rest := found; len(rest) > 0; {
 			had := b.Bytes
-			if err = l.readOne(at, b); err != nil {
+			var n int
+			if n, err = l.readSome(rest, b); err != nil {
 				break
 			}
 			added += b.Bytes - had
 			maxBytes -= b.Bytes - had
-			from, whole = at.End(), false
+			from, whole = rest[n-1].End(), false
+			rest = rest[n:]
 		}
 		switch {
 		case errors.Is(err, commitlog.ErrGone) && from != missed:
@@ -100,10 +101,8 @@ func (l *Log) readOne(at *consumequeue.Located, b *Batches) error {
 	if at.Tags&consumequeue.Control != 0 {
 		return l.readControl(at, b)
 	}
-	if slice, ok := l.commits.Cached(at.Pos(), int(at.Size)); ok {
-		b.slices = append(b.slices, slice)
-		b.Pieces = append(b.Pieces, slice.Bytes)
-		b.Bytes += len(slice.Bytes)
+	if slice, ok := l.cached(at); ok {
+		b.addSlice(slice)
 		return nil
 	}
 	buffer := l.buffers.get(int(at.Size))
@@ -116,6 +115,12 @@ func (l *Log) readOne(at *consumequeue.Located, b *Batches) error {
 	b.Pieces = append(b.Pieces, *buffer)
 	b.Bytes += len(*buffer)
 	return nil
+}
+
+func (b *Batches) addSlice(slice commitlog.Slice) {
+	b.slices = append(b.slices, slice)
+	b.Pieces = append(b.Pieces, slice.Bytes)
+	b.Bytes += len(slice.Bytes)
 }
 
 // readControl adds a control batch: the head of its entry's payload. Partitions

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,11 +101,11 @@ func TestReadKeepsToItsLimits(t *testing.T) {
 		{50, 1000, 1 << 20, true, 50, 5},
 	} {
 		added, err := k.Read(1, test.from, test.to, test.maxBytes, test.whole, &b)
-		if err != nil || len(b.Pieces) != test.batches || added != 100*test.batches || b.Bytes != added {
-			t.Errorf("%+v: %d batches, %d bytes, %v", test, len(b.Pieces), added, err)
+		heads := split(t, &b)
+		if err != nil || len(heads) != test.batches || added != 100*test.batches || b.Bytes != added {
+			t.Errorf("%+v: %d batches, %d bytes, %v", test, len(heads), added, err)
 		}
-		for i, piece := range b.Pieces {
-			head := batch.Header(piece)
+		for i, head := range heads {
 			if want := test.first + 2*entry.Offset(i); entry.Offset(head.BaseOffset()) != want || !head.ChecksumFits() {
 				t.Errorf("%+v: batch %d has base offset %d, want %d", test, i, head.BaseOffset(), want)
 			}
@@ -123,6 +124,20 @@ func TestReadKeepsToItsLimits(t *testing.T) {
 	noneHeld(t, k.Log, "")
 }
 
+// split returns the batches that reads have gathered.
+func split(t testing.TB, b *log.Batches) (heads []batch.Header) {
+	t.Helper()
+	for _, piece := range b.Pieces {
+		for len(piece) > 0 {
+			head, rest, err := batch.Split(piece)
+			must(t, err)
+			heads = append(heads, head)
+			piece = rest
+		}
+	}
+	return heads
+}
+
 // Reads of several partitions gather in one Batches, and all memory comes back.
 func TestBatchesGatherAndGiveBack(t *testing.T) {
 	k := readable(t)
@@ -133,7 +148,7 @@ func TestBatchesGatherAndGiveBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(b.Pieces) != 60 || b.Bytes != 30*100+30*90 {
+		if len(split(t, &b)) != 60 || b.Bytes != 30*100+30*90 {
 			t.Fatalf("%d pieces, %d bytes", len(b.Pieces), b.Bytes)
 		}
 		if k.BuffersInUse() == 0 {
@@ -318,11 +333,11 @@ func readersAndWriters(t *testing.T, mode commitlog.FlushMode, tail int64) {
 						t.Errorf("partition %d from %d: %v", p, next, err)
 						return
 					}
-					for _, piece := range b.Pieces {
-						it := k.Codecs().Records(piece)
+					for _, head := range split(t, &b) {
+						it := k.Codecs().Records(head)
 						for it.Next() {
-							want := fmt.Sprintf("%d/%d", p, batch.Header(piece).BaseOffset())
-							if got := string(it.Record().Key); got != want || batch.Header(piece).BaseOffset() != int64(next) {
+							want := fmt.Sprintf("%d/%d", p, head.BaseOffset())
+							if got := string(it.Record().Key); got != want || head.BaseOffset() != int64(next) {
 								t.Errorf("at %d: read %s, want %s", next, got, want)
 							}
 						}
@@ -367,6 +382,46 @@ func readersAndWriters(t *testing.T, mode commitlog.FlushMode, tail int64) {
 		t.Errorf("%d segments were freed", n)
 	}
 	t.Logf("%d reads, %d of which the start overtook, %d segments freed", reads.Load(), moved.Load(), len(k.freed))
+	must(t, k.Close())
+	noneHeld(t, k.Log, dir)
+}
+
+// What lies before damage is served, the damage is told with its place, and what
+// lies behind it can still be read.
+func TestDamageIsReadUpTo(t *testing.T) {
+	dir := t.TempDir()
+	k := openKept(t, vfs.Disk(), dir)
+	create(t, k.Log, 1)
+	const batches, damaged = 20, 7
+	for i := range batches {
+		produce(t, k.Log, 1, sized(t, 2, 100+i))
+	}
+	must(t, k.Roll())
+	produce(t, k.Log, 1, sized(t, 2, 100)) // so that the segment is not in memory
+	k.AwaitSealed()
+	name := filepath.Join(dir, "commitlog", "0000000001.log")
+	content, err := os.ReadFile(name)
+	must(t, err)
+	at := strings.Index(string(content), string(sized(t, 2, 100+damaged)[20:]))
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("?"), int64(at+70))
+	must(t, err)
+	must(t, f.Close())
+	var b log.Batches
+	defer b.Release()
+	if _, err := k.Read(1, 0, 40, 1<<20, true, &b); err != nil || len(split(t, &b)) != damaged {
+		t.Errorf("from the front: %d batches, %v", len(split(t, &b)), err)
+	}
+	b.Release()
+	_, err = k.Read(1, 2*damaged, 40, 1<<20, true, &b)
+	if kerr.Of(err) != kerr.KafkaStorageError || !strings.Contains(err.Error(), name) || len(b.Pieces) != 0 {
+		t.Errorf("the damage: %d pieces, %v", len(b.Pieces), err)
+	}
+	if _, err := k.Read(1, 2*damaged+2, 40, 1<<20, true, &b); err != nil || len(split(t, &b)) != batches-damaged-1 {
+		t.Errorf("behind it: %d batches, %v", len(split(t, &b)), err)
+	}
+	b.Release()
 	must(t, k.Close())
 	noneHeld(t, k.Log, dir)
 }

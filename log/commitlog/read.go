@@ -24,14 +24,11 @@ func (l *Log) HeldBytes() int64 { return l.blocks.held.Load() }
 // nothing, and may be called concurrently. The error matches ErrGone when the
 // segment was dropped, ErrClosed, or segment.ErrCorrupt.
 func (l *Log) ReadPayload(pos entry.Pos, dst []byte) error {
-	f, err := l.files.acquire(pos.Segment())
+	f, err := l.acquire(pos, segment.EntryHeaderBytes+len(dst))
 	if err != nil {
 		return err
 	}
 	defer f.release()
-	if from, bytes := f.ahead.next(int64(pos.At()), int64(pos.At())+segment.EntryHeaderBytes+int64(len(dst))); bytes > 0 {
-		f.WillNeed(from, bytes)
-	}
 	r, ok := l.reads.Get().(*entryRead)
 	if !ok {
 		r = new(entryRead)
@@ -44,6 +41,33 @@ func (l *Log) ReadPayload(pos entry.Pos, dst []byte) error {
 		_, err = segment.CheckEntry(r.header[:], dst)
 	}
 	return located(err, f, pos)
+}
+
+// ReadRange reads len(dst) bytes of the segment from the entry at pos on, as they
+// are on the disk, for who looks at several entries that lie near each other.
+// Nothing is checked: segment.CheckEntry does that for each entry. Errors are as
+// those of ReadPayload.
+func (l *Log) ReadRange(pos entry.Pos, dst []byte) error {
+	f, err := l.acquire(pos, len(dst))
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	_, err = f.ReadAt(dst, int64(pos.At()))
+	return err
+}
+
+// acquire returns the file that pos is in, with a reference, for a read of that
+// many bytes.
+func (l *Log) acquire(pos entry.Pos, bytes int) (*file, error) {
+	f, err := l.files.acquire(pos.Segment())
+	if err != nil {
+		return nil, err
+	}
+	if from, bytes := f.ahead.next(int64(pos.At()), int64(pos.At())+int64(bytes)); bytes > 0 {
+		f.WillNeed(from, bytes)
+	}
+	return f, nil
 }
 
 // entryRead is the memory that reading one entry takes.
