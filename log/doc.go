@@ -38,7 +38,7 @@
 // space, moves log start offsets as retention asks, frees segments, and makes
 // the state store durable now and then. The commitlog has its own.
 //
-// Lock order: keeper.freeing, then apply.Loop's mutex, then consumequeue's
+// Lock order: keeper.freeing or keeper.looking, then apply.Loop's mutex, then consumequeue's
 // (Set.attaching, Set.mu, a queue's); sealer.mu and the locks of commitlog, state
 // and watch are below all of them. Propose must not be called while any is held.
 package log

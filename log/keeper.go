@@ -96,6 +96,7 @@ func (l *Log) look() {
 }
 
 // lowOnRoom needs looking to be held.
+// lowOnRoom reports whether there is too little room. Called with looking held.
 func (l *Log) lowOnRoom() bool {
 	if l.options.MinFreeBytes <= 0 {
 		return false
@@ -134,6 +135,8 @@ func (l *Log) lookAfterwards(e commitlog.Events) commitlog.Events {
 // enough time has passed. That it cannot be is told by Events.State.
 func (l *Log) flushInTime(now time.Time) {
 	k := &l.keeper
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	applied := l.loop.Bytes()
 	if l.loop.Applied() == l.store.Durable() || applied-k.flushedBytes < flushAfterBytes && now.Sub(k.flushedAt) < flushAfter {
 		return

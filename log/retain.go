@@ -54,16 +54,15 @@ func (l *Log) Retain(now entry.Time) error {
 			continue
 		}
 		if moves = append(moves, apply.LogStart{Partition: p, Offset: to}); len(moves) == movesAtOne {
-			if err := l.moveStarts(moves); err != nil {
-				return err
+			err := l.moveStarts(moves)
+			failed.add(err)
+			if moves = moves[:0]; err != nil {
+				break // the others would find no room either
 			}
-			moves = moves[:0]
 		}
 	}
-	if err := l.moveStarts(moves); err != nil {
-		return err
-	}
-	failed.add(l.free())
+	failed.add(l.moveStarts(moves))
+	failed.add(l.free()) // also without room for log starts: there may be something to free
 	return failed.err()
 }
 
