@@ -10,7 +10,7 @@ export CGO_ENABLED ?= 0
 # Packages whose tests need neither a network of clients nor Java.
 UNIT := ./broker/... ./catalog/... ./cmd/... ./group/... ./log/... ./metrics/... ./protocol/... ./txn/... ./tests/arch/...
 
-.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients crash fuzz bench bench-compare docs tools clean
+.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients crash fuzz bench bench-peers bench-compare docs tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ fuzz: ## fuzz every target for FUZZTIME (default 1m) each; T=name runs one
 
 bench: ## micro-benchmarks with bytes/s and allocations
 	go test -run '^$$' -bench $${T:-.} -benchmem -count $${COUNT:-1} $(UNIT)
+
+bench-peers: build ## Sluice beside Apache Kafka in one run; writes docs/performance.md, .json and .svg (an hour; ONLY=regexp and ROUNDS=n shorten it)
+	go run ./tests/bench -binary bin/sluice -rounds $${ROUNDS:-3} -only "$${ONLY:-}" -out docs/performance
 
 bench-compare: ## benchstat of the working tree against REF (default main)
 	.ci/bench-compare $${REF:-main} $${T:-.}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type settings struct {
 	long    time.Duration
 	targets string
 	only    string
+	wanted  *regexp.Regexp // only, compiled
 }
 
 func main() {
@@ -30,8 +32,13 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the brokers run in turn in each")
 	flag.DurationVar(&s.long, "long", 8*time.Second, "how long a workload lasts")
 	flag.StringVar(&s.targets, "targets", "", "brokers to run, separated by commas; empty for all")
-	flag.StringVar(&s.only, "only", "", "run workloads whose name contains this")
+	flag.StringVar(&s.only, "only", "", "run workloads whose name matches this regular expression")
 	flag.Parse()
+	var err error
+	if s.wanted, err = regexp.Compile(s.only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: -only:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := s.run(ctx); err != nil {
@@ -79,7 +86,11 @@ func (s *settings) chosen() []target {
 }
 
 func (s *settings) commandLine() string {
-	return fmt.Sprintf("go run ./tests/bench -rounds %d -long %v", s.rounds, s.long)
+	text := fmt.Sprintf("go run ./tests/bench -rounds %d -long %v", s.rounds, s.long)
+	if s.only != "" {
+		text += fmt.Sprintf(" -only '%s'", s.only)
+	}
+	return text
 }
 
 // measure starts a broker and runs the workloads on it.
@@ -105,7 +116,7 @@ func (s *settings) measure(ctx context.Context, t target, dir string, results *r
 	}
 	results.add("start", t.name, f)
 	for _, w := range workloads() {
-		if !strings.Contains(w.name, s.only) || len(w.targets) > 0 && !slices.Contains(w.targets, t.name) {
+		if !s.wanted.MatchString(w.name) || len(w.targets) > 0 && !slices.Contains(w.targets, t.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "  %-36s", w.name)
