@@ -26,7 +26,7 @@ const (
 	PrefixQueue     Prefix = 'q' // log/apply: bounds of partitions
 	PrefixSchedule  Prefix = 's' // reserved: scheduler
 	PrefixTail      Prefix = 't' // log/apply: ConsumeQueue records of unsealed segments
-	PrefixTxn       Prefix = 'x' // reserved: txn/kafka
+	PrefixTxn       Prefix = 'x' // txn/kafka
 )
 
 // formatVersion is the version of what the keys and values of all parts mean.
