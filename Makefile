@@ -13,7 +13,7 @@ UNIT := ./broker/... ./catalog/... ./cmd/... ./group/... ./log/... ./metrics/...
 .PHONY: help build run check lint test test-unit test-diff test-e2e test-clients crash fuzz bench bench-peers bench-compare docs tools clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
 
 build: ## build the static binary bin/sluice
 	go build $(GOFLAGS_BUILD) -o bin/sluice ./cmd/sluice
