@@ -160,7 +160,7 @@ func (b *Broker) consumerGroupDescribe(_ context.Context, c *protocol.Call) prot
 		case !b.servesConsumers():
 			refuse(kerr.UnsupportedVersion, "the consumer protocol is switched off")
 		case name == "":
-			refuse(kerr.InvalidGroupID, "the group id is empty")
+			out.ErrorCode = kerr.InvalidGroupID.Int16()
 		case !ok:
 			refuse(kerr.GroupIDNotFound, "there is no group of the consumer protocol with the id")
 		default:
@@ -180,7 +180,7 @@ func (b *Broker) describeConsumerGroup(out *kmsg.ConsumerGroupDescribeResponseGr
 		in, m := &d.Members[i], &out.Members[i]
 		*m = kmsg.NewConsumerGroupDescribeResponseGroupMember()
 		m.MemberID, m.InstanceID, m.RackID, m.MemberEpoch = in.ID, textOrNil(in.Instance), textOrNil(in.Rack), in.Epoch
-		m.ClientID, m.ClientHost, m.SubscribedTopics, m.SubscribedTopicRegex = in.ClientID, in.ClientHost, in.Topics, textOrNil(in.Regex)
+		m.ClientID, m.ClientHost, m.SubscribedTopics, m.SubscribedTopicRegex = in.ClientID, in.ClientHost, in.Topics, &in.Regex
 		m.Assignment, m.TargetAssignment = b.describedAssignment(in.Assigned), b.describedAssignment(in.Target)
 		if m.MemberType = 1; in.Classic {
 			m.MemberType = 0

@@ -101,7 +101,7 @@ func TestConsumerGroupIsDescribed(t *testing.T) {
 	n := start(t, quick...)
 	id := n.topic("a", 2)
 	m := &modern{client: n.client(), id: "m"}
-	if a := m.beat(subscribe("a")); a.ErrorCode != 0 || a.MemberEpoch != 1 || *a.MemberID != "m" || a.HeartbeatIntervalMillis != 100 || len(m.owned[id]) != 2 {
+	if a := m.beat(subscribe("a")); a.ErrorCode != 0 || a.MemberEpoch != 2 || *a.MemberID != "m" || a.HeartbeatIntervalMillis != 100 || len(m.owned[id]) != 2 {
 		t.Fatalf("%+v", a)
 	}
 	if a := m.beat(nil); a.ErrorCode != 0 || a.Assignment != nil {
@@ -112,7 +112,7 @@ func TestConsumerGroupIsDescribed(t *testing.T) {
 		r.Groups, r.IncludeAuthorizedOperations = []string{"g", "h", ""}, true
 		groups := ask[*kmsg.ConsumerGroupDescribeResponse](m.client, version, r).Groups
 		g := groups[0]
-		if g.ErrorCode != 0 || g.State != "Stable" || g.Epoch != 1 || g.AssignmentEpoch != 1 || g.AssignorName != "uniform" || len(g.Members) != 1 ||
+		if g.ErrorCode != 0 || g.State != "Stable" || g.Epoch != 2 || g.AssignmentEpoch != 2 || g.AssignorName != "uniform" || len(g.Members) != 1 ||
 			g.AuthorizedOperations <= 0 {
 			t.Fatalf("%+v", g)
 		}
@@ -121,7 +121,7 @@ func TestConsumerGroupIsDescribed(t *testing.T) {
 		if version == 0 {
 			kind = -1
 		}
-		if member.MemberID != "m" || member.MemberEpoch != 1 || member.SubscribedTopics[0] != "a" || member.MemberType != kind || member.ClientID != "test" ||
+		if member.MemberID != "m" || member.MemberEpoch != 2 || member.SubscribedTopics[0] != "a" || member.MemberType != kind || member.ClientID != "test" ||
 			member.Assignment.TopicPartitions[0].Topic != "a" || len(member.TargetAssignment.TopicPartitions[0].Partitions) != 2 {
 			t.Errorf("%+v", member)
 		}
@@ -178,7 +178,7 @@ func TestMemberCommitsAndFetchesInItsEpoch(t *testing.T) {
 		version int16
 		epoch   int32
 		want    kerr.Code
-	}{{9, 1, kerr.None}, {8, 1, kerr.UnsupportedVersion}, {9, 2, kerr.StaleMemberEpoch}, {9, 0, kerr.StaleMemberEpoch}, {9, -1, kerr.UnknownMemberID}} {
+	}{{9, 2, kerr.None}, {8, 2, kerr.UnsupportedVersion}, {9, 3, kerr.StaleMemberEpoch}, {9, 0, kerr.StaleMemberEpoch}, {9, -1, kerr.UnknownMemberID}} {
 		if c.epoch == -1 {
 			r := commitRequest("g", committed{topic: "a", offset: 42})
 			if got := kerr.Code(ask[*kmsg.OffsetCommitResponse](m.client, 9, r).Topics[0].Partitions[0].ErrorCode); got != c.want {
@@ -204,10 +204,10 @@ func TestMemberCommitsAndFetchesInItsEpoch(t *testing.T) {
 		}
 		return 0, out.Topics[0].Partitions[0].Offset
 	}
-	if code, offset := fetch(ptr("m"), 1); code != 0 || offset != 42 {
+	if code, offset := fetch(ptr("m"), 2); code != 0 || offset != 42 {
 		t.Errorf("%v, %d", code, offset)
 	}
-	if code, _ := fetch(ptr("m"), 2); code != kerr.StaleMemberEpoch {
+	if code, _ := fetch(ptr("m"), 3); code != kerr.StaleMemberEpoch {
 		t.Errorf("%v", code)
 	}
 	if code, _ := fetch(ptr("x"), 1); code != kerr.UnknownMemberID {

@@ -259,10 +259,10 @@ func (c *Coordinator) MayFetch(name, member string, topic entry.TopicID, index i
 	return !ok || c.state.locks.MayFetch(name, member, p)
 }
 
-// Admit takes out of a commit the partitions that its member may not commit: in a
-// group of the consumer protocol those that it has not had since the epoch that it
-// knows, in an ordered group those of which it does not have the lock. refuse is
-// called for each. What is wrong with the commit as a whole, Commit says.
+// Admit takes out of a commit the partitions that its member may not commit, and calls
+// refuse for each: in an ordered group those of which it does not have the lock; in a
+// group of the consumer protocol all, if there is one that it has not had since the
+// epoch that it knows. What is wrong with the commit as a whole, Commit says.
 func (c *Coordinator) Admit(q *offsets.Request, version int16, refuse func(topic entry.TopicID, partition int32, err error)) {
 	ordered := c.options.Ordering.Ordered(q.Group) || c.state.locks.Has(q.Group)
 	st := c.state.lookup(q.Group).modern()
@@ -273,11 +273,19 @@ func (c *Coordinator) Admit(q *offsets.Request, version int16, refuse func(topic
 	if err != nil {
 		return
 	}
+	var stale error
+	for i := range q.Topics {
+		for _, o := range q.Topics[i].Offsets {
+			if err := committer.May(q.Topics[i].ID, o.Partition); err != nil {
+				stale = err
+			}
+		}
+	}
 	for i := range q.Topics {
 		t := &q.Topics[i]
 		kept := t.Offsets[:0]
 		for _, o := range t.Offsets {
-			err := committer.May(t.ID, o.Partition)
+			err := stale
 			if err == nil && ordered && !c.mayCommit(q, t.ID, o.Partition) {
 				err = noLock()
 			}

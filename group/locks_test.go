@@ -124,7 +124,7 @@ func TestBrokerThatDiesBeforeItHasWrittenAnEndOfALeaseGivesAWholeOne(t *testing.
 
 		r = start(t, disk, ordered(nil))
 		defer r.stop()
-		b.r, b.epoch, b.owned = r, 1, member.Target
+		b.r, b.epoch, b.owned = r, 2, member.Target
 		synctest.Wait()
 		wantUse(t, r, b, 0, 0)
 		for range 11 {

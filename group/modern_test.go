@@ -121,7 +121,7 @@ func TestConsumersShareAndComeBackAfterARestart(t *testing.T) {
 		disk := store{}
 		r := start(t, disk, withConsumers(nil))
 		a, b := &modernMember{r: r, group: "g", id: "a"}, &modernMember{r: r, group: "g", id: "b"}
-		if got := a.join(); got.Err != nil || a.owned.Count() != 8 || a.epoch != 1 {
+		if got := a.join(); got.Err != nil || a.owned.Count() != 8 || a.epoch != 2 {
 			t.Fatalf("%+v", got)
 		}
 		want(t, b.join().Err, kerr.None)

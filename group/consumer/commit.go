@@ -11,7 +11,8 @@ type Committer struct {
 	epoch  int32
 }
 
-// May says whether the commit may contain the partition. A member that has not
+// May says whether the commit may contain the partition; a commit with one that it may
+// not contain is refused as a whole. A member that has not
 // heard of its newest epoch may commit what it has had since the epoch that it
 // knows (KIP-1251).
 func (c Committer) May(id entry.TopicID, partition int32) error {
@@ -60,11 +61,12 @@ func (s *State) CheckCommit(memberID string, epoch int32, version int16, transac
 	if s != nil && transactional && memberID == "" && epoch < 0 {
 		return Committer{}, nil
 	}
-	c, err := s.AdmitCommit([]byte(memberID), epoch)
-	if err == nil && c.member != nil && !transactional && version < 9 && c.member.Info.Classic == nil {
-		err = kerr.New(kerr.UnsupportedVersion, "members of the consumer protocol need version 9 to commit offsets")
+	if s != nil && !transactional && version < 9 {
+		if m := s.Member(memberID); m != nil && m.Info.Classic == nil {
+			return Committer{}, kerr.New(kerr.UnsupportedVersion, "members of the consumer protocol need version 9 to commit offsets")
+		}
 	}
-	return c, err
+	return s.AdmitCommit([]byte(memberID), epoch)
 }
 
 // CheckFetch says whether a member may fetch offsets. Who is no member gives

@@ -20,7 +20,7 @@ type DescribedMember struct {
 	Epoch                                    int32
 	Topics                                   []string
 	Regex                                    string
-	Assigned, Target                         assign.Assignment
+	Assigned, Target                         assign.Assignment // Assigned with what it has yet to give up
 	Classic                                  bool
 }
 
@@ -38,7 +38,7 @@ func (s *State) Describe(assignors []string) Description {
 			ID: m.ID, Instance: m.Info.Instance, Rack: m.Info.Rack,
 			ClientID: m.Info.ClientID, ClientHost: m.Info.ClientHost,
 			Epoch: m.Current.Epoch, Topics: m.Info.Topics, Regex: m.Info.Regex,
-			Assigned: m.Current.Assigned.Set, Target: m.Target, Classic: m.Info.Classic != nil,
+			Assigned: m.Current.Assigned.Set.Plus(m.Current.Revoked.Set), Target: m.Target, Classic: m.Info.Classic != nil,
 		})
 	}
 	return d

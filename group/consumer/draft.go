@@ -71,7 +71,7 @@ func (g *Group) draft() *draft {
 	base := g.base()
 	d := &draft{
 		g: g, base: base,
-		epoch: base.Epoch, targetEpoch: base.TargetEpoch, hash: base.TopicsHash,
+		epoch: max(base.Epoch, firstEpoch), targetEpoch: max(base.TargetEpoch, firstEpoch), hash: base.TopicsHash,
 		count: len(g.seats), classic: g.classic, bytes: g.bytes,
 	}
 	if g.upgraded != nil {
@@ -340,13 +340,20 @@ func (d *draft) group(now time.Time, out *Output) {
 			d.bump = true
 		}
 	}
-	if d.bump || d.base.Epoch == 0 && d.count > 0 {
+	if d.bump && d.exists() {
 		d.epoch++
 	}
-	if d.epoch > d.targetEpoch && d.count > 0 {
+	switch {
+	case d.count == 0:
+		d.targetEpoch = d.epoch // that nobody gets anything
+	case d.epoch > d.targetEpoch:
 		d.assign(now, out)
 	}
 }
+
+// firstEpoch is the epoch of a group before it has members, with a target that gives
+// nobody anything: members that join before there is another are in it.
+const firstEpoch = 1
 
 // moveOn moves a member on, and writes its answer.
 func (d *draft) moveOn(s *step) {

@@ -160,14 +160,13 @@ func (d *draft) assign(now time.Time, out *Output) {
 	if g.job != nil {
 		return
 	}
-	first := d.targetEpoch == 0 || !hasMembers(d.base)
+	first := !hasMembers(d.base)
 	if next := g.assigned.Add(g.settings.AssignmentInterval); !first && !g.assigned.IsZero() && now.Before(next) {
 		g.wakeBy(next)
 		return
 	}
 	g.assigned = now
 	j := d.newJob()
-	// A member cannot be in epoch 0, so the first target does not wait.
 	if !first && j.size() > g.settings.MaxInline {
 		g.job, d.job, out.Job = j, j, j
 		return
