@@ -246,15 +246,19 @@ func (a *txnAbortCommand) byID(ctx context.Context, client *kgo.Client) (aborted
 func (a *txnAbortCommand) inPartition(ctx context.Context, admin *kadm.Client) (abortedTransaction, error) {
 	out := abortedTransaction{Topic: a.Topic, Partition: a.Partition, ProducerID: a.ProducerID}
 	set := kadm.TopicsSet{a.Topic: {a.Partition: {}}}
+	topics, err := admin.ListTopics(ctx, a.Topic)
+	if err != nil {
+		return out, fmt.Errorf("list topics: %w", err)
+	}
+	if _, ok := topics[a.Topic].Partitions[a.Partition]; !ok {
+		return out, exitError{fmt.Errorf("there is no partition %d of %q", a.Partition, a.Topic), notFound}
+	}
 	producers, err := admin.DescribeProducers(ctx, set)
 	if err != nil {
 		return out, fmt.Errorf("describe producers: %w", err)
 	}
 	var found *kadm.DescribedProducer
 	for _, p := range producers.SortedPartitions() {
-		if errors.Is(p.Err, kerr.UnknownTopicOrPartition) {
-			return out, exitError{fmt.Errorf("there is no partition %d of %q", a.Partition, a.Topic), notFound}
-		}
 		if p.Err != nil {
 			return out, fmt.Errorf("describe producers: %w", p.Err)
 		}
