@@ -410,3 +410,40 @@ func TestTheStateStoreIsMadeDurableNowAndThen(t *testing.T) {
 		t.Errorf("durable up to %d after a close", got)
 	}
 }
+
+// On a disk that is full to the last byte log starts cannot be moved, but what
+// nobody needs any more is freed all the same.
+func TestAFullDiskDoesNotKeepDeadSegments(t *testing.T) {
+	fs := vfstest.New(pebblevfs.NewMem())
+	k := openKept(t, vfs.New(fs), dataDir)
+	create(t, k.Log, 1)
+	create(t, k.Log, 2)
+	for p := entry.Partition(1); p <= 2; p++ {
+		produce(t, k.Log, p, at(1000, 100))
+		must(t, k.Roll())
+	}
+	k.AwaitSealed()
+	k.keep(2, consumequeue.Retention{Ms: 1, Bytes: -1})
+	if _, err := k.Do(entry.TypeDeleteTopic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	fs.Decide(func(op vfstest.Op) *vfstest.Fault {
+		if op.Kind == vfstest.Write && ofSegment(op) {
+			return vfstest.ENOSPC
+		}
+		return nil
+	})
+	if err := k.Retain(9000); kerr.Of(err) != kerr.KafkaStorageError {
+		t.Errorf("retain: %v", err)
+	}
+	if got := fmt.Sprint(k.LiveSegments()); got != "[2 3]" {
+		t.Errorf("segments %s", got)
+	}
+	k.wantBounds(t, 2, 0, 1)
+	fs.Decide(nil)
+	must(t, k.Retain(9000))
+	if got := fmt.Sprint(k.LiveSegments()); got != "[3]" {
+		t.Errorf("with room, segments %s", got)
+	}
+	must(t, k.Close())
+}

@@ -15,18 +15,19 @@ import (
 // Whatever fails while a store is opened, Open comes back with an error or with
 // a store, also where Pebble gives up in the background and waits for itself.
 func TestOpenComesBackWhateverFails(t *testing.T) {
-	for n := int64(1); ; n++ {
-		mem := pebblevfs.NewCrashableMem()
-		// Three tables, so that there is something to compact: while an open fails
-		// that must not have begun.
-		for round := range 3 {
-			s := open(t, mem)
-			checkpoint(t, s, 1+s.Applied(), "c", fmt.Sprint(round))
-			if _, err := s.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			closeStore(t, s)
+	// Three tables, so that there is something to compact: while an open fails that
+	// must not have begun.
+	base := pebblevfs.NewCrashableMem()
+	for round := range 3 {
+		s := open(t, base)
+		checkpoint(t, s, 1+s.Applied(), "c", fmt.Sprint(round))
+		if _, err := s.Flush(); err != nil {
+			t.Fatal(err)
 		}
+		closeStore(t, s)
+	}
+	for n := int64(1); ; n++ {
+		mem := base.CrashClone(pebblevfs.CrashCloneCfg{})
 		below := vfstest.New(mem)
 		var failed vfstest.Op
 		nth := vfstest.FailNth(n, vfstest.EIO, func(vfstest.Op) bool { return true })
