@@ -344,6 +344,11 @@ public final class KafkaTools {
                 }
                 a.put("text", last);
             }
+            case "consumer-groups" -> {
+                List<String> args = new ArrayList<>(List.of("--group", r.get("group").asText()));
+                r.get("args").forEach(x -> args.add(x.asText()));
+                a.put("text", tool("consumer.group.ConsumerGroupCommand", "", args.toArray(new String[0])));
+            }
             case "verifiable-producer" -> a.put("text", verifiable(topic(r), count) + " acknowledged");
             default -> throw new UnsupportedOperationException();
         }

@@ -31,9 +31,12 @@ type options struct {
 	parallel           int
 }
 
-// rebalanceDelay is set to 0, since some clients cannot consume without a group and would wait three
-// seconds each time.
-const rebalanceDelay = "group.initial.rebalance.delay.ms"
+// quick has settings of both brokers. Some clients cannot consume without a group and would wait three
+// seconds each time; and members that crash are waited for.
+var quick = map[string]string{
+	"group.initial.rebalance.delay.ms": "0",
+	"group.min.session.timeout.ms":     "1000",
+}
 
 // errDiffers says that a client got something else from the second broker.
 var errDiffers = errors.New("there are differences")
@@ -76,7 +79,7 @@ func matrix(ctx context.Context, o options) error {
 		return err
 	}
 
-	kafka, err := oracle.Run(ctx, oracle.Options{Config: map[string]string{rebalanceDelay: "0"}})
+	kafka, err := oracle.Run(ctx, oracle.Options{Config: quick})
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func matrix(ctx context.Context, o options) error {
 func startSecond(ctx context.Context, o options) (addr, name string, stop func(), err error) {
 	switch o.against {
 	case "kafka":
-		b, err := oracle.Run(ctx, oracle.Options{Config: map[string]string{rebalanceDelay: "0"}})
+		b, err := oracle.Run(ctx, oracle.Options{Config: quick})
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -129,9 +132,11 @@ func startSecond(ctx context.Context, o options) (addr, name string, stop func()
 		if err != nil {
 			return "", "", nil, err
 		}
-		s, err := server.Run(ctx, server.Options{
-			Binary: o.binary, Dir: dir, Args: []string{"--set", rebalanceDelay + "=0"},
-		})
+		var args []string
+		for name, value := range quick {
+			args = append(args, "--set", name+"="+value)
+		}
+		s, err := server.Run(ctx, server.Options{Binary: o.binary, Dir: dir, Args: args})
 		if err != nil {
 			os.RemoveAll(dir)
 			return "", "", nil, err

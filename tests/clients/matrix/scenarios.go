@@ -64,6 +64,11 @@ var scenarios = []scenario{
 	{"read-canonical", "read what another client wrote, in every codec", readCanonical},
 	{"group-resume", "consume in a group, commit, and go on from there", groupResume},
 	{"group-list-delete", "find a group in the list of all, and delete it", groupListDelete},
+	{"group-join-second", "join a group beside another member, and leave", groupJoinSecond},
+	{"group-crash", "take over from a member that crashed", groupCrash},
+	{"group-reset", "consume, then from where an admin has set the group", groupReset},
+	{"tool-group-describe", "lag, members and state of a group by Kafka's tool; delete it", toolGroupDescribe},
+	{"tool-group-reset", "set the offsets of a group by Kafka's tool", toolGroupReset},
 	{"tool-producer-perf", "Kafka's producer performance test", toolProducerPerf},
 	{"tool-verifiable", "Kafka's verifiable producer", toolVerifiable},
 }
@@ -77,6 +82,8 @@ type play struct {
 	topics []string
 	// written is what the scenario produced, to be read by the canonical client too.
 	written []string
+	// companions are the runner's own members of groups.
+	companions []*companion
 }
 
 // stop ends a scenario early.
@@ -93,6 +100,9 @@ func run(ctx context.Context, sc scenario, s *session, b *broker, prefix string)
 	before := time.Now()
 	p := &play{ctx: ctx, s: s, b: b, prefix: prefix}
 	defer func() {
+		for _, c := range p.companions {
+			c.cl.Close()
+		}
 		switch v := recover().(type) {
 		case nil:
 		case stop:
