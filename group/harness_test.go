@@ -161,12 +161,21 @@ func (r *rig) join(group, client string) (classic.Ticket, chan classic.Joined) {
 }
 
 func (r *rig) rejoin(group, client, id, newID string) (classic.Ticket, chan classic.Joined) {
+	return r.joinWith(group, &classic.Join{MemberID: id, NewID: newID, ClientID: client})
+}
+
+// joinAs is join with an instance id, which may be empty.
+func (r *rig) joinAs(group, client, instance string) (classic.Ticket, chan classic.Joined) {
+	return r.joinWith(group, &classic.Join{NewID: client + "-1", Instance: instance, ClientID: client})
+}
+
+func (r *rig) joinWith(group string, q *classic.Join) (classic.Ticket, chan classic.Joined) {
 	answer := make(chan classic.Joined, 2)
-	ticket := r.Join(group, &classic.Join{
-		MemberID: id, NewID: newID, ClientID: client, ClientHost: "/h",
-		SessionTimeout: 10 * time.Second, RebalanceTimeout: time.Minute, ProtocolType: "consumer",
-		Protocols: []classic.Protocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 1, 0, 2, 't', '1'}}},
-	}, func(a classic.Joined) { answer <- a })
+	q.ClientHost = "/h"
+	q.SessionTimeout, q.RebalanceTimeout = 10*time.Second, time.Minute
+	q.ProtocolType = "consumer"
+	q.Protocols = []classic.Protocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 1, 0, 2, 't', '1'}}}
+	ticket := r.Join(group, q, func(a classic.Joined) { answer <- a })
 	return ticket, answer
 }
 

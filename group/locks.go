@@ -57,7 +57,7 @@ func (s *shard) lock(name string) *gate {
 	roll := s.takeRoll(name, r)
 	situation := queuelock.Situation{
 		Group: name, Now: now, Keep: r.metadata() != nil, Exists: c.options.Ordering.Exists,
-		Fate: func(member string) queuelock.Fate { return s.fate(roll, member, now) },
+		Fate: func(member string) queuelock.Fate { return s.fate(name, roll, member, now) },
 	}
 	if c.options.Ordering.Ordered(name) {
 		situation.Owners = s.owners(r)
@@ -139,8 +139,14 @@ func (s *shard) takeRoll(name string, r *record) *roll {
 }
 
 // fate says what became of a member that has a lock.
-func (s *shard) fate(r *roll, member string, now entry.Time) queuelock.Fate {
+func (s *shard) fate(name string, r *roll, member string, now entry.Time) queuelock.Fate {
 	if _, ok := r.instances[member]; ok {
+		if l := s.groups[name]; l != nil && l.classic != nil {
+			// What it is not assigned any more it has not given up if it does not know.
+			if heard, absent := l.classic.Absent(member); absent {
+				return queuelock.Lost(entry.TimeOf(heard) + s.lease())
+			}
+		}
 		return queuelock.Stays()
 	}
 	if to, ok := r.moved[member]; ok {

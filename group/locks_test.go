@@ -200,6 +200,51 @@ func TestClassicOrderedGroupHoldsBackWhoComesAfterASilentMember(t *testing.T) {
 	})
 }
 
+// A member that sees the rebalance and does not join is at work until its lease is
+// over, whether it is thrown out then, or kept because it is static.
+func TestClassicOrderedGroupHoldsBackWhoComesAfterAMemberThatDoesNotJoinAgain(t *testing.T) {
+	for _, instance := range []string{"", "i"} {
+		t.Run("instance "+instance, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, store{}, ordered(nil))
+				defer r.stop()
+				_, joined := r.joinAs("g", "a", instance)
+				first := (<-joined).Generation
+				_, synced := r.sync("g", "a-1", first, "a-1", twoOfT1)
+				want(t, (<-synced).Err, kerr.None)
+				_, joined = r.join("g", "b")
+				for range 11 {
+					time.Sleep(5 * time.Second)
+					want(t, r.Heartbeat("g", "a-1", instance, first), kerr.RebalanceInProgress)
+				}
+				heard := time.Now()
+				next := (<-joined).Generation
+				if waited := time.Since(heard); waited > 6*time.Second || next <= first {
+					t.Fatalf("generation %d after %v", next, waited)
+				}
+				_, synced = r.sync("g", "b-1", next, "b-1", twoOfT1)
+				want(t, (<-synced).Err, kerr.None)
+				for {
+					synctest.Wait()
+					_, may := r.mayUse("g", "b-1", next)
+					if got, over := may == 2 && r.MayFetch("g", "", topicT1, 0), time.Since(heard) > time.Minute; got != over {
+						t.Fatalf("%v after it was last heard of: %+v", time.Since(heard), r.Locks("g"))
+					} else if over {
+						break
+					}
+					time.Sleep(2500 * time.Millisecond)
+					if r.Heartbeat("g", "b-1", "", next) != nil { // the static one's session has ended
+						_, joined = r.rejoin("g", "b", "b-1", "")
+						next = (<-joined).Generation
+						_, synced = r.sync("g", "b-1", next, "b-1", twoOfT1)
+						want(t, (<-synced).Err, kerr.None)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestGroupsBecomeOrderedAndCeaseToBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		off := true

@@ -89,14 +89,16 @@ func (r *rig) commit9(q *offsets.Request) error {
 	return <-answer
 }
 
+// twoOfT1 is what a leader assigns: partitions 0 and 5 of t1.
+const twoOfT1 = "\x00\x00\x00\x00\x00\x01\x00\x02t1\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x05\xff\xff\xff\xff"
+
 // stableConsumer is stable with an assignment that can be read: partitions 0 and 5
 // of t1.
 func (r *rig) stableConsumer(t *testing.T, group, client string) int32 {
 	t.Helper()
 	_, first := r.join(group, client)
 	generation := (<-first).Generation
-	_, work := r.sync(group, client+"-1", generation, client+"-1",
-		"\x00\x00\x00\x00\x00\x01\x00\x02t1\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x05\xff\xff\xff\xff")
+	_, work := r.sync(group, client+"-1", generation, client+"-1", twoOfT1)
 	want(t, (<-work).Err, kerr.None)
 	return generation
 }

@@ -179,10 +179,10 @@ func (s *shard) tell(l *live, t *step) {
 		name, generation, members := l.name, l.classic.Generation(), l.classic.Members()
 		t.call(func() { c.options.Rebalanced(name, generation, members) })
 	}
-	for _, member := range t.out.Expired {
+	for _, m := range t.out.Expired {
 		c.silent.Add(1)
-		s.lose(l.name, member, time.Now()) // or a little before
-		t.call(func() { c.options.MemberExpired(l.name, member) })
+		s.lose(l.name, m.ID, m.Heard)
+		t.call(func() { c.options.MemberExpired(l.name, m.ID) })
 	}
 }
 

@@ -1,5 +1,7 @@
 package classic
 
+import "time"
+
 // Description is a group as an administrator sees it.
 type Description struct {
 	State        State
@@ -46,6 +48,16 @@ func (g *Group) Subscribes(topic string) bool {
 		return g.protocolType == ConsumerType
 	}
 	return g.subscribed[topic]
+}
+
+// Absent reports whether a member is not known to be in the newest generation: it is
+// static and has not joined, or nothing was heard of it since the group was taken
+// up. heard is when it was last heard of.
+func (g *Group) Absent(memberID string) (heard time.Time, absent bool) {
+	if m := g.byID[memberID]; m != nil {
+		return m.heard, !m.present
+	}
+	return time.Time{}, false
 }
 
 // Generation returns the generation at hand.

@@ -93,7 +93,9 @@ type member struct {
 	fresh       bool      // was never told that it is a member
 	anonymous   bool      // was never told its id
 	syncPending bool      // has not synced in this generation
+	present     bool      // has joined the newest generation, or says that it is in it
 	unstored    uint64    // an entry on its way, before which it must not be told its id; or 0
+	heard       time.Time // when the session began
 	deadline    time.Time // of the session, unless a request of a member that is not fresh is held
 }
 
@@ -198,7 +200,7 @@ func (g *Group) wakeBy(t time.Time) {
 
 // renew begins a member's session anew.
 func (g *Group) renew(m *member, now time.Time) {
-	m.deadline = now.Add(m.SessionTimeout)
+	m.heard, m.deadline = now, now.Add(m.SessionTimeout)
 	g.wakeBy(m.deadline)
 }
 
@@ -369,5 +371,6 @@ func (g *Group) validateGeneration(memberID, instance string, generation int32) 
 	if err != nil {
 		return nil, err
 	}
+	m.present = true
 	return m, nil
 }

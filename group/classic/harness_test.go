@@ -298,8 +298,8 @@ func (w *world) show(out *Output) {
 			at = fmt.Sprintf("%v: ", d)
 		}
 	}
-	for _, id := range out.Expired {
-		w.printf("%s%s expires", at, id)
+	for _, m := range out.Expired {
+		w.printf("%s%s expires", at, m.ID)
 	}
 	for i := range out.Joined {
 		a := &out.Joined[i]

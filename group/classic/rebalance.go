@@ -84,6 +84,7 @@ func (g *Group) completeJoin(now time.Time, out *Output) {
 	for _, m := range g.members {
 		if m.join == 0 && m.Instance == "" {
 			late = append(late, m)
+			out.expire(m)
 		}
 	}
 	g.remove(out, late...)
@@ -107,7 +108,7 @@ func (g *Group) completeJoin(now time.Time, out *Output) {
 	g.wakeBy(g.syncUntil)
 	g.syncing = len(g.members)
 	for _, m := range g.members {
-		m.syncPending, m.fresh, m.anonymous = true, false, false
+		m.syncPending, m.fresh, m.anonymous, m.present = true, false, false, m.join != 0
 		if m.join != 0 && m.unstored == 0 {
 			g.answerJoin(m, g.joined(m), out)
 			g.renew(m, now)

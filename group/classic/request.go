@@ -76,9 +76,17 @@ type Output struct {
 	Entries []Entry
 
 	// Events, for figures and log lines.
-	Completed int      // rebalances that came to an end
-	Expired   []string // members removed for their silence
+	Completed int       // rebalances that came to an end
+	Expired   []Expired // members removed for their silence, or because they did not join again in time
 }
+
+// Expired is a member that was removed though it did not leave.
+type Expired struct {
+	ID    string
+	Heard time.Time // when it was last heard of
+}
+
+func (o *Output) expire(m *member) { o.Expired = append(o.Expired, Expired{m.ID, m.heard}) }
 
 // JoinAnswer answers the request with the ticket.
 type JoinAnswer struct {

@@ -173,7 +173,7 @@ func (g *Group) expireMembers(now time.Time, out *Output) {
 		}
 	}
 	for _, m := range silent {
-		out.Expired = append(out.Expired, m.ID)
+		out.expire(m)
 	}
 	g.remove(out, silent...)
 	if len(silent) > 0 {
@@ -204,7 +204,7 @@ func (g *Group) syncTimeUp(now time.Time, out *Output) {
 		}
 	}
 	for _, m := range late {
-		out.Expired = append(out.Expired, m.ID)
+		out.expire(m)
 	}
 	g.remove(out, late...)
 	g.syncUntil = time.Time{}
