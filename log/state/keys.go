@@ -21,7 +21,7 @@ const (
 	PrefixFreed     Prefix = 'f' // log/apply: segments that are gone on purpose
 	PrefixGroup     Prefix = 'g' // group: records of groups, committed offsets
 	PrefixHalf      Prefix = 'h' // reserved: txn/half
-	PrefixQueueLock Prefix = 'l' // reserved: group/queuelock
+	PrefixQueueLock Prefix = 'l' // group/queuelock: locks of ordered groups
 	PrefixProducer  Prefix = 'p' // txn/producer
 	PrefixQueue     Prefix = 'q' // log/apply: bounds of partitions
 	PrefixSchedule  Prefix = 's' // reserved: scheduler
