@@ -10,7 +10,7 @@ export CGO_ENABLED ?= 0
 # Packages whose tests need neither a network of clients nor Java.
 UNIT := ./broker/... ./catalog/... ./cmd/... ./group/... ./log/... ./metrics/... ./protocol/... ./txn/... ./tests/arch/...
 
-.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients crash fuzz bench bench-peers bench-compare docs tools clean
+.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients test-streams crash fuzz bench bench-peers bench-compare docs tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -41,9 +41,12 @@ test-e2e: build tools ## end-to-end tests: the real binary with kcat, franz-go a
 test-clients: build tools ## every mainstream client against Apache Kafka and Sluice; writes docs/compatibility.md
 	go run ./tests/clients/matrix
 
+test-streams: build ## a Kafka Streams program, exactly once, while it and the broker are killed (ROUNDS, default 10)
+	SLUICE_ORACLE=require go test -count=1 -timeout 60m -v ./tests/streams -sluice $(CURDIR)/bin/sluice -rounds $${ROUNDS:-10}
+
 check: lint test-unit ## what can be checked without starting the binary
 
-test: check test-diff test-e2e test-clients ## everything that guards the project; installs what it needs
+test: check test-diff test-e2e test-clients test-streams ## everything that guards the project; installs what it needs
 
 crash: build ## 100 rounds of SIGKILL under load, every acknowledged record checked
 	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice SLUICE_CRASH_ROUNDS=$${ROUNDS:-100} go test -count=1 -timeout 60m -run 'Crash' -v ./...
