@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -110,6 +111,7 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 		"serve", "--data", o.Dir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
 	}, o.Args...)
 	s := &Server{Dir: o.Dir, cmd: exec.Command(o.Binary, args...), exited: make(chan struct{})}
+	s.cmd.Env = environment(os.Environ())
 	pr, pw := io.Pipe()
 	s.cmd.Stdout, s.cmd.Stderr = pw, pw
 	if err := s.cmd.Start(); err != nil {
@@ -159,6 +161,12 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 }
 
 var address = regexp.MustCompile(`\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost):\d+\b`)
+
+// environment leaves out what is meant for the tests, such as SLUICE_ORACLE: the program takes all that
+// begins so for its settings.
+func environment(all []string) []string {
+	return slices.DeleteFunc(all, func(pair string) bool { return strings.HasPrefix(pair, "SLUICE_") })
+}
 
 // listening finds the address in the line that the program logs when clients may connect: a line
 // whose message is "listening", be it JSON or plain text.

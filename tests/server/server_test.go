@@ -1,6 +1,9 @@
 package server
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestListeningLineIsFoundInEveryLogFormat(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
@@ -14,5 +17,12 @@ func TestListeningLineIsFoundInEveryLogFormat(t *testing.T) {
 		if got, _ := listening([]byte(c.text)); got != c.want {
 			t.Errorf("listening(%q) = %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+func TestProgramIsNotConfiguredByWhatIsMeantForTests(t *testing.T) {
+	got := environment([]string{"HOME=/root", "SLUICE_ORACLE=require", "SLUICE_TEST_CACHE=/tmp", "PATH=/bin"})
+	if want := []string{"HOME=/root", "PATH=/bin"}; !slices.Equal(got, want) {
+		t.Errorf("environment = %q, want %q", got, want)
 	}
 }
