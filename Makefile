@@ -10,7 +10,7 @@ export CGO_ENABLED ?= 0
 # Packages whose tests need neither a network of clients nor Java.
 UNIT := ./broker/... ./catalog/... ./cmd/... ./group/... ./log/... ./metrics/... ./protocol/... ./txn/... ./tests/arch/...
 
-.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients test-streams crash fuzz bench bench-peers bench-compare docs tools clean
+.PHONY: help build run check lint test test-unit test-diff test-e2e test-clients test-streams test-peers crash fuzz bench bench-peers bench-compare docs tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ test-clients: build tools ## every mainstream client against Apache Kafka and Sl
 
 test-streams: build ## a Kafka Streams program, exactly once, while it and the broker are killed (ROUNDS, default 10)
 	SLUICE_ORACLE=require go test -count=1 -timeout 60m -v ./tests/streams -sluice $(CURDIR)/bin/sluice -rounds $${ROUNDS:-10}
+
+test-peers: ## the test suites of Kafka clients themselves against Sluice; writes docs/peers.md
+	go run ./tests/peers
 
 check: lint test-unit ## what can be checked without starting the binary
 
