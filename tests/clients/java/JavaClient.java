@@ -68,6 +68,8 @@ public final class JavaClient {
             RecordsToDelete.beforeOffset(r.get("offset").asLong()))).lowWatermarks().get(partition(r)).get().lowWatermark()));
         h.put("log-dirs", c::logDirs);
         h.put("group-consume", c::groupConsume);
+        h.put("transaction", c::transaction);
+        h.put("copy", c::copy);
         h.put("groups", (r, a) -> {
             ArrayNode names = a.putArray("names");
             c.admin.listGroups().all().get().forEach(g -> names.add(g.groupId()));
@@ -176,6 +178,9 @@ public final class JavaClient {
         Properties p = properties();
         p.put("auto.offset.reset", "none");
         p.put("enable.auto.commit", "false");
+        if (r.has("isolation")) {
+            p.put("isolation.level", r.get("isolation").asText());
+        }
         if (r.has("max_bytes")) {
             p.put("fetch.max.bytes", r.get("max_bytes").asText());
             p.put("max.partition.fetch.bytes", r.get("partition_max_bytes").asText());
@@ -201,6 +206,81 @@ public final class JavaClient {
                         headers.addObject().put("name", h.key()).put("value", h.value());
                     }
                 }
+            }
+        }
+    }
+
+    /** Those of a scenario's transactions, by the names it gave them. */
+    private final Map<String, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
+
+    private KafkaProducer<byte[], byte[]> transactional(String id) {
+        Properties p = properties();
+        p.put("transactional.id", id);
+        p.put("linger.ms", "20");
+        p.put("delivery.timeout.ms", "25000");
+        p.put("max.block.ms", "20000");
+        return new KafkaProducer<>(p, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    private void transaction(JsonNode r, ObjectNode a) throws Exception {
+        String name = r.get("name").asText();
+        KafkaProducer<byte[], byte[]> p = producers.get(name);
+        switch (r.get("step").asText()) {
+            case "begin" -> {
+                if (p == null) {
+                    p = transactional(r.get("id").asText());
+                    producers.put(name, p);
+                    p.initTransactions();
+                }
+                p.beginTransaction();
+            }
+            case "send" -> {
+                List<Future<RecordMetadata>> sent = new ArrayList<>();
+                for (JsonNode x : r.get("records")) {
+                    sent.add(p.send(new ProducerRecord<>(topic(r), r.get("partition").asInt(), Driver.bytes(x.get("key")), Driver.bytes(x.get("value")))));
+                }
+                p.flush();
+                for (Future<RecordMetadata> f : sent) {
+                    f.get();
+                }
+            }
+            case "commit" -> p.commitTransaction();
+            case "abort" -> p.abortTransaction();
+            default -> producers.remove(name).close();
+        }
+    }
+
+    private void copy(JsonNode r, ObjectNode a) throws Exception {
+        Properties p = properties();
+        p.put("group.id", r.get("group").asText());
+        p.put("auto.offset.reset", "earliest");
+        p.put("enable.auto.commit", "false");
+        p.put("isolation.level", "read_committed");
+        p.put("max.poll.records", "1");
+        int count = r.get("count").asInt();
+        ArrayNode records = a.putArray("records");
+        long deadline = System.nanoTime() + LIMIT.toNanos();
+        Map<TopicPartition, OffsetAndMetadata> next = new HashMap<>();
+        try (KafkaProducer<byte[], byte[]> producer = transactional(r.get("id").asText());
+            KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            consumer.subscribe(List.of(topic(r)));
+            while (records.size() < count) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("only " + records.size() + " of " + count + " records came");
+                }
+                for (ConsumerRecord<byte[], byte[]> x : consumer.poll(Duration.ofMillis(200))) {
+                    records.addObject().put("offset", x.offset());
+                    producer.send(new ProducerRecord<>(r.get("name").asText(), 0, x.key(), x.value()));
+                    next.put(new TopicPartition(x.topic(), x.partition()), new OffsetAndMetadata(x.offset() + 1));
+                }
+            }
+            producer.sendOffsetsToTransaction(next, consumer.groupMetadata());
+            if (r.get("step").asText().equals("commit")) {
+                producer.commitTransaction();
+            } else {
+                producer.abortTransaction();
             }
         }
     }

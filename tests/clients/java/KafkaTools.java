@@ -234,6 +234,9 @@ public final class KafkaTools {
             "null.literal=" + NULL)) {
             args.addAll(List.of("--formatter-property", p));
         }
+        if (r.has("isolation")) {
+            args.addAll(List.of("--isolation-level", r.get("isolation").asText()));
+        }
         if (r.has("max_bytes")) {
             args.addAll(List.of("--command-property", "fetch.max.bytes=" + r.get("max_bytes").asText(),
                 "--command-property", "max.partition.fetch.bytes=" + r.get("partition_max_bytes").asText()));
@@ -335,8 +338,9 @@ public final class KafkaTools {
         String count = r.get("count").asText();
         switch (r.get("name").asText()) {
             case "producer-perf" -> {
-                String text = tool("ProducerPerformance", "", "--topic", topic(r), "--num-records", count,
-                    "--record-size", "100", "--throughput", "-1");
+                List<String> args = new ArrayList<>(List.of("--topic", topic(r), "--num-records", count, "--record-size", "100"));
+                r.path("args").forEach(x -> args.add(x.asText()));
+                String text = tool("ProducerPerformance", "", args.toArray(new String[0]));
                 Matcher m = Pattern.compile("(\\d+ records sent)").matcher(text);
                 String last = "nothing told";
                 while (m.find()) {
@@ -348,6 +352,11 @@ public final class KafkaTools {
                 List<String> args = new ArrayList<>(List.of("--group", r.get("group").asText()));
                 r.get("args").forEach(x -> args.add(x.asText()));
                 a.put("text", tool("consumer.group.ConsumerGroupCommand", "", args.toArray(new String[0])));
+            }
+            case "transactions" -> {
+                List<String> args = new ArrayList<>();
+                r.get("args").forEach(x -> args.add(x.asText()));
+                a.put("text", tool("TransactionsCommand", "", args.toArray(new String[0])));
             }
             case "verifiable-producer" -> a.put("text", verifiable(topic(r), count) + " acknowledged");
             default -> throw new UnsupportedOperationException();

@@ -69,6 +69,13 @@ var scenarios = []scenario{
 	{"group-reset", "consume, then from where an admin has set the group", groupReset},
 	{"tool-group-describe", "lag, members and state of a group by Kafka's tool; delete it", toolGroupDescribe},
 	{"tool-group-reset", "set the offsets of a group by Kafka's tool", toolGroupReset},
+	{"transaction-read", "read what is committed, among what is not", transactionRead},
+	{"transaction-commit", "write to two partitions in transactions", transactionCommit},
+	{"transaction-abort", "abort a transaction, and commit the next", transactionAbort},
+	{"transaction-fenced", "start a second producer of the same transactional id", transactionFenced},
+	{"transaction-copy", "consume in a group and produce, exactly once", transactionCopy},
+	{"tool-transactions", "look at and abort transactions by Kafka's tool", toolTransactions},
+	{"tool-producer-perf-transactional", "Kafka's producer performance test in transactions", toolProducerPerfTransactional},
 	{"tool-producer-perf", "Kafka's producer performance test", toolProducerPerf},
 	{"tool-verifiable", "Kafka's verifiable producer", toolVerifiable},
 }
@@ -608,7 +615,7 @@ func groupListDelete(p *play) string {
 
 func toolProducerPerf(p *play) string {
 	t := p.topic(1)
-	text := p.do(request{Op: "tool", Name: "producer-perf", Topic: t, Count: 2000}).Text
+	text := p.do(request{Op: "tool", Name: "producer-perf", Topic: t, Count: 2000, Args: []string{"--throughput", "-1"}}).Text
 	return fmt.Sprintf("%s; end %d", text, p.b.end(p.ctx, t, 0))
 }
 

@@ -38,6 +38,9 @@ type request struct {
 	At                string            `json:"at,omitempty"`
 	Args              []string          `json:"args,omitempty"`
 	Group             string            `json:"group,omitempty"`
+	ID                string            `json:"id,omitempty"`
+	Step              string            `json:"step,omitempty"`
+	Isolation         string            `json:"isolation,omitempty"`
 }
 
 type change struct {

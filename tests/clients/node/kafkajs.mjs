@@ -62,6 +62,7 @@ async function consume (r) {
     groupId: `matrix-${randomUUID()}`,
     allowAutoTopicCreation: false,
     maxWaitTimeInMs: 200,
+    readUncommitted: r.isolation === 'read_uncommitted', // It reads committed records unless told otherwise.
     ...(r.max_bytes ? { maxBytes: r.max_bytes, maxBytesPerPartition: r.partition_max_bytes } : {})
   })
   const records = []
@@ -117,6 +118,76 @@ async function groupConsume (r) {
     await consumer.commitOffsets([last])
   } finally {
     await consumer.disconnect()
+  }
+  return { records }
+}
+
+// Those of a scenario's transactions, by the names it gave them.
+const producers = new Map()
+
+async function transactional (id) {
+  const producer = kafka.producer({
+    createPartitioner: Partitioners.DefaultPartitioner, transactionalId: id, idempotent: true, maxInFlightRequests: 1
+  })
+  await producer.connect()
+  return producer
+}
+
+async function transaction (r) {
+  let p = producers.get(r.name)
+  switch (r.step) {
+    case 'begin':
+      if (!p) {
+        p = { producer: await transactional(r.id) }
+        producers.set(r.name, p)
+      }
+      p.running = await p.producer.transaction()
+      break
+    case 'send':
+      await p.running.send({
+        topic: r.topic,
+        messages: r.records.map(x => ({ key: decode(x.key), value: decode(x.value), partition: r.partition }))
+      })
+      break
+    case 'commit':
+      await p.running.commit()
+      break
+    case 'abort':
+      await p.running.abort()
+      break
+    default: // close
+      producers.delete(r.name)
+      await p.producer.disconnect()
+  }
+}
+
+async function copy (r) {
+  const producer = await transactional(r.id)
+  const consumer = kafka.consumer({ groupId: r.group, allowAutoTopicCreation: false, maxWaitTimeInMs: 200 })
+  const records = []
+  try {
+    const running = await producer.transaction()
+    await consumer.connect()
+    await consumer.subscribe({ topic: r.topic, fromBeginning: true })
+    let last
+    await new Promise((resolve, reject) => {
+      consumer.on(consumer.events.CRASH, e => reject(e.payload.error))
+      consumer.run({
+        autoCommit: false,
+        eachMessage: async ({ partition, message }) => {
+          if (records.length >= r.count) return
+          records.push({ offset: Number(message.offset) })
+          await running.send({ topic: r.name, messages: [{ key: message.key, value: message.value, partition: 0 }] })
+          last = { partition, offset: String(Number(message.offset) + 1) }
+          if (records.length === r.count) resolve()
+        }
+      }).catch(reject)
+    })
+    await running.sendOffsets({ consumerGroupId: r.group, topics: [{ topic: r.topic, partitions: [last] }] })
+    await (r.step === 'commit' ? running.commit() : running.abort())
+  } finally {
+    await consumer.disconnect()
+    await producer.disconnect()
   }
   return { records }
 }
@@ -182,6 +253,8 @@ await serve({
   consume,
   offsets,
   'group-consume': groupConsume,
+  transaction,
+  copy,
   groups: async () => ({ names: (await admin.listGroups()).groups.map(g => g.groupId) }),
   'delete-group': r => admin.deleteGroups([r.group]).then(() => ({}), e => {
     throw e.groups?.[0]?.errorCode ? new Refused(e.groups[0].errorCode) : e

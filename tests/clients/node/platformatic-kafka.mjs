@@ -47,6 +47,7 @@ async function consume (r) {
       topics: [r.topic],
       mode: 'manual',
       offsets,
+      isolationLevel: r.isolation === 'read_uncommitted' ? 0 : 1,
       ...(r.max_bytes ? { maxBytes: r.max_bytes, maxBytesPerPartition: r.partition_max_bytes } : {})
     })
     for await (const m of stream) {
@@ -81,6 +82,60 @@ async function groupConsume (r) {
     return { records }
   } finally {
     await consumer.close(true)
+  }
+}
+
+// Those of a scenario's transactions, by the names it gave them.
+const producers = new Map()
+
+async function transaction (r) {
+  let p = producers.get(r.name)
+  switch (r.step) {
+    case 'begin':
+      if (!p) {
+        p = { producer: new Producer({ ...base, idempotent: true, transactionalId: r.id }) }
+        producers.set(r.name, p)
+      }
+      p.running = await p.producer.beginTransaction()
+      break
+    case 'send':
+      await p.running.send({
+        messages: r.records.map(x => ({ topic: r.topic, partition: r.partition, key: decode(x.key), value: decode(x.value) }))
+      })
+      break
+    case 'commit':
+      await p.running.commit()
+      break
+    case 'abort':
+      await p.running.abort()
+      break
+    default: // close
+      producers.delete(r.name)
+      await p.producer.close(true)
+  }
+}
+
+async function copy (r) {
+  const producer = new Producer({ ...base, idempotent: true, transactionalId: r.id })
+  const consumer = new Consumer({ ...base, groupId: r.group, maxWaitTime: 200, autocommit: false })
+  const records = []
+  try {
+    const stream = await consumer.consume({ topics: [r.topic], mode: 'committed', fallbackMode: 'earliest' })
+    const running = await producer.beginTransaction()
+    await running.addConsumer(consumer)
+    for await (const m of stream) {
+      records.push({ offset: Number(m.offset) })
+      await running.send({ messages: [{ topic: r.name, partition: 0, key: m.key, value: m.value }] })
+      if (records.length === r.count) {
+        await running.addOffset(m)
+        break
+      }
+    }
+    await (r.step === 'commit' ? running.commit() : running.abort())
+    return { records }
+  } finally {
+    await consumer.close(true)
+    await producer.close(true)
   }
 }
 
@@ -142,6 +197,8 @@ await serve({
   consume,
   offsets,
   'group-consume': groupConsume,
+  transaction,
+  copy,
   groups: async () => ({ names: [...(await admin.listGroups()).keys()] }),
   'delete-group': r => admin.deleteGroups({ groups: [r.group] }).then(() => ({})),
   'delete-records': async r => {

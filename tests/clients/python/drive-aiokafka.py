@@ -82,6 +82,8 @@ def build(admin):
 
     async def consumer(r):
         settings = {"bootstrap_servers": ADDRESS, "group_id": None, "auto_offset_reset": "none", "fetch_max_wait_ms": 100}
+        if "isolation" in r:
+            settings["isolation_level"] = r["isolation"]
         if "max_bytes" in r:
             settings["fetch_max_bytes"] = r["max_bytes"]
             settings["max_partition_fetch_bytes"] = r["partition_max_bytes"]
@@ -118,6 +120,56 @@ def build(admin):
         finally:
             await c.stop()
 
+    producers = {}  # those of a scenario's transactions, by the names it gave them
+
+    async def transactional(name):
+        p = AIOKafkaProducer(bootstrap_servers=ADDRESS, transactional_id=name, linger_ms=20, request_timeout_ms=20000)
+        await p.start()
+        return p
+
+    async def transaction(r):
+        if r["step"] == "begin":
+            if r["name"] not in producers:
+                producers[r["name"]] = await transactional(r["id"])
+            await producers[r["name"]].begin_transaction()
+        elif r["step"] == "send":
+            p = producers[r["name"]]
+            sent = [
+                await p.send(r["topic"], partition=r["partition"], key=decode(x["key"]), value=decode(x["value"]))
+                for x in r["records"]
+            ]
+            for f in sent:
+                await f
+        elif r["step"] == "commit":
+            await producers[r["name"]].commit_transaction()
+        elif r["step"] == "abort":
+            await producers[r["name"]].abort_transaction()
+        else:  # close
+            await producers.pop(r["name"]).stop()
+
+    async def copy(r):
+        producer = await transactional(r["id"])
+        c = AIOKafkaConsumer(
+            r["topic"], bootstrap_servers=ADDRESS, group_id=r["group"], auto_offset_reset="earliest",
+            enable_auto_commit=False, isolation_level="read_committed")
+        await c.start()
+        try:
+            await producer.begin_transaction()
+            records = []
+            while len(records) < r["count"]:
+                m = await c.getone()
+                records.append({"offset": m.offset})
+                await producer.send_and_wait(r["name"], partition=0, key=m.key, value=m.value)
+            await producer.send_offsets_to_transaction({TopicPartition(m.topic, m.partition): m.offset + 1}, r["group"])
+            if r["step"] == "commit":
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+            return {"records": records}
+        finally:
+            await c.stop()
+            await producer.stop()
+
     async def groups(_):
         return {"names": [g[0] for g in await admin.list_consumer_groups()]}
 
@@ -147,6 +199,7 @@ def build(admin):
         "cluster": cluster, "topics": topics, "create": create, "delete": delete, "describe": describe,
         "add-partitions": add_partitions, "configs": configs, "alter": alter, "produce": produce, "consume": consume,
         "offsets": offsets, "delete-records": delete_records, "group-consume": group_consume, "groups": groups,
+        "transaction": transaction, "copy": copy,
     }
 
 

@@ -98,6 +98,8 @@ def consume(r):
         "group.id": f"matrix-{uuid.uuid4()}", "enable.auto.commit": False, "auto.offset.reset": "error",
         "fetch.wait.max.ms": 100,
     })
+    if "isolation" in r:
+        settings["isolation.level"] = r["isolation"]  # Read committed unless told otherwise.
     if "max_bytes" in r:
         settings["max.partition.fetch.bytes"] = r["partition_max_bytes"]
         settings["message.max.bytes"] = settings["fetch.max.bytes"] = max(r["max_bytes"], 1000)
@@ -142,6 +144,78 @@ def group_consume(r):
     return {"records": records}
 
 
+producers = {}  # those of a scenario's transactions, by the names it gave them
+
+
+def transactional(name):
+    p = Producer(dict(BROKER, **{
+        "transactional.id": name, "linger.ms": 20, "message.timeout.ms": 20000, "transaction.timeout.ms": 30000,
+    }))
+    p.init_transactions(25)
+    return p
+
+
+def send(p, topic, partition, records):
+    errors = []
+    for key, value in records:
+        p.produce(topic, partition=partition, key=key, value=value, on_delivery=lambda e, _: e and errors.append(e))
+    p.flush(25)
+    if errors:
+        raise coded(errors[0])
+
+
+def transaction(r):
+    try:
+        if r["step"] == "begin":
+            if r["name"] not in producers:
+                producers[r["name"]] = transactional(r["id"])
+            producers[r["name"]].begin_transaction()
+        elif r["step"] == "send":
+            records = [(decode(x["key"]), decode(x["value"])) for x in r["records"]]
+            send(producers[r["name"]], r["topic"], r["partition"], records)
+        elif r["step"] == "commit":
+            producers[r["name"]].commit_transaction(25)
+        elif r["step"] == "abort":
+            producers[r["name"]].abort_transaction(25)
+        else:  # close
+            del producers[r["name"]]
+    except KafkaException as e:
+        raise coded(e.args[0]) from None
+
+
+def copy(r):
+    producer = transactional(r["id"])
+    consumer = Consumer(dict(BROKER, **{
+        "group.id": r["group"], "enable.auto.commit": False, "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    }))
+    records, deadline = [], time.monotonic() + 25
+    try:
+        producer.begin_transaction()
+        consumer.subscribe([r["topic"]])
+        while len(records) < r["count"]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(records)} of {r['count']} records came")
+            m = consumer.poll(0.2)
+            if m is None:
+                continue
+            if m.error():
+                raise coded(m.error())
+            records.append({"offset": m.offset()})
+            send(producer, r["name"], 0, [(m.key(), m.value())])
+        producer.send_offsets_to_transaction(
+            consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 25)
+        if r["step"] == "commit":
+            producer.commit_transaction(25)
+        else:
+            producer.abort_transaction(25)
+    except KafkaException as e:
+        raise coded(e.args[0]) from None
+    finally:
+        consumer.close()
+    return {"records": records}
+
+
 def offsets(r):
     spec = {
         "earliest": OffsetSpec.earliest, "latest": OffsetSpec.latest, "max-timestamp": OffsetSpec.max_timestamp,
@@ -169,6 +243,8 @@ serve({
     "offsets": offsets,
     "delete-records": delete_records,
     "group-consume": group_consume,
+    "transaction": transaction,
+    "copy": copy,
     "groups": lambda r: {"names": [g.group_id for g in admin.list_consumer_groups().result(25).valid]},
     "delete-group": lambda r: wait(admin.delete_consumer_groups([r["group"]])),
 })

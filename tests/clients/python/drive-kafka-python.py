@@ -87,6 +87,8 @@ def produce(r):
 
 def consume(r):
     settings = {"bootstrap_servers": ADDRESS, "group_id": None, "auto_offset_reset": "none"}
+    if "isolation" in r:
+        settings["isolation_level"] = r["isolation"]
     if "max_bytes" in r:
         settings["fetch_max_bytes"] = r["max_bytes"]
         settings["max_partition_fetch_bytes"] = r["partition_max_bytes"]
@@ -119,6 +121,63 @@ def group_consume(r):
                 consumer.commit({tp: OffsetAndMetadata(ms[-1].offset + 1, "", -1)})
     finally:
         consumer.close()
+    return {"records": records}
+
+
+producers = {}  # those of a scenario's transactions, by the names it gave them
+
+
+def transactional(name):
+    p = KafkaProducer(bootstrap_servers=ADDRESS, transactional_id=name, linger_ms=20, max_block_ms=20000)
+    p.init_transactions()
+    return p
+
+
+def transaction(r):
+    if r["step"] == "begin":
+        if r["name"] not in producers:
+            producers[r["name"]] = transactional(r["id"])
+        producers[r["name"]].begin_transaction()
+    elif r["step"] == "send":
+        p = producers[r["name"]]
+        sent = [
+            p.send(r["topic"], partition=r["partition"], key=decode(x["key"]), value=decode(x["value"])) for x in r["records"]
+        ]
+        p.flush(25)
+        for f in sent:
+            f.get(25)
+    elif r["step"] == "commit":
+        producers[r["name"]].commit_transaction()
+    elif r["step"] == "abort":
+        producers[r["name"]].abort_transaction()
+    else:  # close
+        producers.pop(r["name"]).close(5)
+
+
+def copy(r):
+    producer = transactional(r["id"])
+    consumer = KafkaConsumer(
+        r["topic"], bootstrap_servers=ADDRESS, group_id=r["group"], auto_offset_reset="earliest", enable_auto_commit=False,
+        isolation_level="read_committed")
+    records, following, deadline = [], {}, time.monotonic() + 25
+    try:
+        producer.begin_transaction()
+        while len(records) < r["count"]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(records)} of {r['count']} records came")
+            for tp, ms in consumer.poll(200, max_records=r["count"] - len(records)).items():
+                for m in ms:
+                    records.append({"offset": m.offset})
+                    producer.send(r["name"], partition=0, key=m.key, value=m.value)
+                    following[tp] = OffsetAndMetadata(m.offset + 1, "", -1)
+        producer.send_offsets_to_transaction(following, consumer.group_metadata())
+        if r["step"] == "commit":
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    finally:
+        consumer.close()
+        producer.close(5)
     return {"records": records}
 
 
@@ -168,6 +227,8 @@ serve({
     "offsets": offsets,
     "delete-records": delete_records,
     "group-consume": group_consume,
+    "transaction": transaction,
+    "copy": copy,
     "groups": lambda r: {"names": [g["group_id"] for g in admin.list_groups()]},
     "delete-group": delete_group,
     "log-dirs": log_dirs,

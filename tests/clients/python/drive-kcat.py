@@ -84,6 +84,8 @@ def consume(r):
         # Lengths tell null from empty, and make any byte safe.
         "-f", "%o %T %K %S %R%h\x02%k%s",
     ]
+    if "isolation" in r:
+        args += ["-X", f"isolation.level={r['isolation']}"]
     if "max_bytes" in r:
         n = max(r["max_bytes"], 1000)
         args += [

@@ -32,6 +32,7 @@ func main() {
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords,
 		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
+		"transaction": c.transaction, "copy": c.copy,
 	})
 	adm.Close()
 }
@@ -206,6 +207,9 @@ func (c *client) consumer(r *driver.Request) (*kafka.Consumer, error) {
 	cfg := &kafka.ConfigMap{
 		"bootstrap.servers": c.addr, "group.id": "matrix-unused", "enable.auto.commit": false, "log_level": 0,
 		"enable.auto.offset.store": false, "auto.offset.reset": "error", "fetch.wait.max.ms": 100,
+	}
+	if r.Isolation != "" {
+		_ = cfg.SetKey("isolation.level", r.Isolation) // Read committed unless told otherwise.
 	}
 	if r.MaxBytes > 0 {
 		_ = cfg.SetKey("max.partition.fetch.bytes", r.PartitionMaxBytes)

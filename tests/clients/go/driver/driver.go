@@ -34,6 +34,9 @@ type Request struct {
 	Count             int               `json:"count"`
 	At                string            `json:"at"`
 	Group             string            `json:"group"`
+	ID                string            `json:"id"`
+	Step              string            `json:"step"`
+	Isolation         string            `json:"isolation"`
 }
 
 // Change is a change of one config.

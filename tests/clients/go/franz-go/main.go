@@ -40,6 +40,7 @@ func main() {
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords, "log-dirs": c.logDirs,
 		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
+		"transaction": c.transaction, "copy": c.copy,
 	})
 	cl.Close()
 }
@@ -198,6 +199,9 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.addr),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.Topic: {r.Partition: kgo.NewOffset().At(r.Offset)}}),
+	}
+	if r.Isolation == "read_committed" {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
 	if r.MaxBytes > 0 {
 		opts = append(opts, kgo.FetchMaxBytes(int32(r.MaxBytes)), kgo.FetchMaxPartitionBytes(int32(r.PartitionMaxBytes)))

@@ -244,6 +244,9 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 		Brokers: []string{c.addr}, Topic: r.Topic, Partition: int(r.Partition), MinBytes: 1, MaxBytes: 10 << 20,
 		MaxWait: 500 * time.Millisecond, ReadBackoffMin: 10 * time.Millisecond,
 	}
+	if r.Isolation == "read_committed" {
+		cfg.IsolationLevel = kafka.ReadCommitted
+	}
 	if r.MaxBytes > 0 {
 		cfg.MaxBytes = r.PartitionMaxBytes
 	}

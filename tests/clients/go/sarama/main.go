@@ -51,6 +51,7 @@ func main() {
 		"add-partitions": c.addPartitions, "configs": c.configs, "alter": c.alter, "produce": c.produce,
 		"consume": c.consume, "offsets": c.offsets, "delete-records": c.deleteRecords, "log-dirs": c.logDirs,
 		"group-consume": c.groupConsume, "groups": c.groups, "delete-group": c.deleteGroup,
+		"transaction": c.transaction, "copy": c.copy,
 	})
 	adm.Close()
 }
@@ -223,6 +224,9 @@ func (c *client) consume(ctx context.Context, r *driver.Request) (*driver.Respon
 	cfg := config()
 	if r.MaxBytes > 0 {
 		cfg.Consumer.Fetch.Default = int32(r.PartitionMaxBytes)
+	}
+	if r.Isolation == "read_committed" {
+		cfg.Consumer.IsolationLevel = sarama.ReadCommitted
 	}
 	con, err := sarama.NewConsumer([]string{c.addr}, cfg)
 	if err != nil {
