@@ -271,7 +271,7 @@ func TestAnswersComeInTheOrderOfRequests(t *testing.T) {
 func TestARequestLargerThanTheBudgetDoesNotStallSmallOnes(t *testing.T) {
 	t.Parallel()
 	n := node.Start(t, node.Options{Set: []string{
-		"socket.request.max.bytes=104857600", "queued.max.request.bytes=16777216", "message.max.bytes=104857600",
+		"socket.request.max.bytes=104857600", "queued.max.request.bytes=16777216", "message.max.bytes=104857600", "commitlog.segment.bytes=268435456",
 	}})
 	c := raw.Dial(t, n.Addr())
 	tp := makeTopic(t, c, "large", 21)

@@ -28,7 +28,7 @@ const (
 // B34
 func TestTheFirstBatchIsReturnedHoweverLittleIsAskedFor(t *testing.T) {
 	t.Parallel()
-	n := node.Start(t, node.Options{Set: []string{"message.max.bytes=6000000"}})
+	n := node.Start(t, node.Options{Set: []string{"message.max.bytes=6000000", "commitlog.segment.bytes=268435456"}})
 	c := raw.Dial(t, n.Addr())
 	tp := makeTopic(t, c, "large", 3)
 	now := time.Now().UnixMilli()

@@ -236,7 +236,7 @@ func TestNullAndEmptyAreToldApart(t *testing.T) {
 
 func TestTenMegabyteMessagesPassBetweenAllClients(t *testing.T) {
 	t.Parallel()
-	n := node.Start(t, node.Options{Set: []string{"message.max.bytes=12000000"}})
+	n := node.Start(t, node.Options{Set: []string{"message.max.bytes=12000000", "commitlog.segment.bytes=268435456"}})
 	c := raw.Dial(t, n.Addr())
 	value := bytes.Repeat([]byte("0123456789"), 1_000_000)
 	messages := []message{{key: []byte("a"), value: value}, {key: []byte("b"), value: []byte("small")}, {key: []byte("c"), value: value}}

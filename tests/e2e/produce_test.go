@@ -179,7 +179,7 @@ func TestEachPartitionOfAProduceGetsAnAnswerOfItsOwn(t *testing.T) {
 // B28
 func TestTheLimitOfATopicHoldsForBatchesAsTheyWereSent(t *testing.T) {
 	t.Parallel()
-	n := node.Start(t, node.Options{})
+	n := node.Start(t, node.Options{Set: []string{"commitlog.segment.bytes=268435456"}})
 	c := raw.Dial(t, n.Addr())
 	tp := makeTopic(t, c, "limit", 1, "max.message.bytes", "51200")
 	one := func(size int, codec kgo.CompressionCodecType) int16 {

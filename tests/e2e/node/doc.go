@@ -14,4 +14,6 @@
 // these on purpose says so in Options.
 //
 // The program is the one in SLUICE_BIN; Main builds it when that is not set.
+// Settings in SLUICE_E2E_SET, as name=value with blanks between them, are given to
+// every node.
 package node

@@ -166,7 +166,7 @@ func (n *Node) begin() (from int, err error) {
 	if !n.options.Console {
 		args = append(args, "--set", "log.format=json")
 	}
-	for _, s := range n.options.Set {
+	for _, s := range append(strings.Fields(os.Getenv(everywhere)), n.options.Set...) {
 		args = append(args, "--set", s)
 	}
 	p := &process{cmd: exec.Command(os.Getenv(variable), args...), exited: make(chan struct{})}

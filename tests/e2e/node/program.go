@@ -13,8 +13,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// variable names the program to test.
-const variable = "SLUICE_BIN"
+const (
+	// variable names the program to test.
+	variable = "SLUICE_BIN"
+	// everywhere holds settings for all nodes, name=value with blanks between them:
+	// what a test proves should be true with others as well. Those of the test go
+	// before them.
+	everywhere = "SLUICE_E2E_SET"
+)
 
 // Main runs the tests of a package: it sees to it that there is a program to
 // test, and fails if the tests leave goroutines behind. options name those that
