@@ -39,7 +39,7 @@ test-e2e: build tools ## end-to-end tests: the real binary with kcat, franz-go a
 	cd tests/e2e && SLUICE_BIN=$(CURDIR)/bin/sluice go test -count=1 -parallel 8 -timeout 15m ./...
 
 test-clients: build tools ## every mainstream client against Apache Kafka and Sluice; writes docs/compatibility.md
-	go run ./tests/clients/matrix
+	CGO_ENABLED=1 go run ./tests/clients/matrix # librdkafka needs cgo
 
 test-streams: build ## a Kafka Streams program, exactly once, while it and the broker are killed (ROUNDS, default 10)
 	SLUICE_ORACLE=require go test -count=1 -timeout 60m -v ./tests/streams -sluice $(CURDIR)/bin/sluice -rounds $${ROUNDS:-10}
