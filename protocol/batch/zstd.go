@@ -40,10 +40,15 @@ func (c *Codecs) unzstd(dst, src []byte, bound int) ([]byte, error) {
 		dst = grow(dst[:start], guess)
 		room := dst[:start:min(cap(dst), start+possible)]
 		out, err := d.DecodeAll(src, room)
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return out, err
+		if err == nil {
+			return out, nil
 		}
+		// Only for frames that say their size does the decoder tell that the room was
+		// too small; for others it takes what has no room for damage.
 		if cap(room)-start >= possible {
+			if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+				return dst, err
+			}
 			if possible < bound {
 				return dst, errors.New("frame claims more than it can hold")
 			}
