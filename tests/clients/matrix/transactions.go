@@ -56,6 +56,7 @@ func transactionRead(p *play) string {
 	p.finish(w, true)
 	p.open(w, t, 3)
 	p.finish(w, false)
+	p.settled(t, 0) // else Kafka may write the marker behind the next record
 	p.b.write(p.ctx, p, t, 0, time.Now().UnixMilli())
 	p.open(w, t, 2)
 	p.b.write(p.ctx, p, t, 0, time.Now().UnixMilli())
