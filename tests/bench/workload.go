@@ -48,6 +48,8 @@ func workloads() []workload {
 		workload{"consume 1KiB p=12, cold", nil, func(ctx context.Context, r *run) (figures, error) { return r.consume(ctx, 1, true) }},
 		workload{"consume 1KiB p=12, 10 readers", nil, func(ctx context.Context, r *run) (figures, error) { return r.consume(ctx, 10, false) }},
 		workload{"end to end 1KiB 2000/s p=12", nil, func(ctx context.Context, r *run) (figures, error) { return r.endToEnd(ctx, 2000) }},
+		workload{"transactions of 10 records, 4 producers", nil, func(ctx context.Context, r *run) (figures, error) { return r.transactions(ctx, 4, 10) }},
+		workload{"transactions of 10 records, 64 producers", nil, func(ctx context.Context, r *run) (figures, error) { return r.transactions(ctx, 64, 10) }},
 		workload{"1000 connections", nil, func(ctx context.Context, r *run) (figures, error) { return r.connections(ctx) }},
 		workload{"100,000 partitions", []string{"sluice"}, func(ctx context.Context, r *run) (figures, error) { return r.manyPartitions(ctx) }},
 		workload{"10,000 partitions", nil, func(ctx context.Context, r *run) (figures, error) { return r.tenThousand(ctx) }},
